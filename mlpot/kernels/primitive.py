@@ -1,0 +1,96 @@
+"""How a primitive is put together from values and rules of differentiation.
+
+MLX walks the body of a custom function in forward mode even where a rule is given, so every
+float input of a body goes through ``stop_gradient``; and the tangent of an input that is not
+differentiated arrives as ``None``. Both facts are handled here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+
+
+def as_tuple(value) -> tuple:
+    """Arguments of a rule as a tuple: MLX passes a single one bare."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def is_float(array: mx.array) -> bool:
+    """Whether an array can carry a tangent."""
+    return mx.issubdtype(array.dtype, mx.floating)
+
+
+def unary(value: Callable, derivative: Callable) -> Callable:
+    """A pointwise function with a given derivative (itself differentiable).
+
+    Args:
+        value: computes f(x).
+        derivative: computes f'(x).
+
+    Returns:
+        A function of one array with every derivative that ``derivative`` has.
+    """
+
+    @mx.custom_function
+    def function(x):
+        return value(mx.stop_gradient(x))
+
+    @function.vjp
+    def _(primals, cotangent, _output):
+        return as_tuple(cotangent)[0] * derivative(as_tuple(primals)[0])
+
+    @function.jvp
+    def _(primals, tangents):
+        return as_tuple(tangents)[0] * derivative(as_tuple(primals)[0])
+
+    return function
+
+
+def multilinear(
+    value: Callable, adjoints: Sequence[Callable[[], Callable]], vmap: Callable | None = None
+) -> Callable:
+    """A map that is linear in each of its first ``len(adjoints)`` arguments.
+
+    Args:
+        value: ``value(*arrays, *indices)``, plain values.
+        adjoints: for each array argument a function without arguments that gives the adjoint
+            map; the adjoint to argument i is called with the cotangent in place of argument i:
+            ``adjoint(*arrays_with_cotangent_at_i, *indices)``.
+        vmap: optional rule for ``mx.vmap``.
+
+    Returns:
+        The differentiable map.
+    """
+    n_arrays = len(adjoints)
+
+    @mx.custom_function
+    def function(*args):
+        arrays = [mx.stop_gradient(a) for a in args[:n_arrays]]
+        return value(*arrays, *args[n_arrays:])
+
+    @function.vjp
+    def _(primals, cotangent, _output):
+        primals = as_tuple(primals)
+        cotangent = as_tuple(cotangent)[0]
+        grads = [
+            adjoint()(*primals[:i], cotangent, *primals[i + 1 :])
+            for i, adjoint in enumerate(adjoints)
+        ]
+        return (*grads, *(mx.zeros_like(p) for p in primals[n_arrays:]))
+
+    @function.jvp
+    def _(primals, tangents):
+        primals, tangents = as_tuple(primals), as_tuple(tangents)
+        total = None
+        for i in range(n_arrays):
+            if tangents[i] is None:
+                continue
+            term = function(*primals[:i], tangents[i], *primals[i + 1 :])
+            total = term if total is None else total + term
+        return total if total is not None else mx.zeros_like(function(*primals))
+
+    if vmap is not None:
+        function.vmap(vmap)
+    return function
