@@ -1,0 +1,27 @@
+"""Building blocks of networks: gates, activations, radial functions (names as in e3nn)."""
+
+from .activation import Activation
+from .bessel import bessel, sinc, sine_bessel
+from .cutoffs import cosine_cutoff, polynomial_cutoff, smooth_cutoff, xplor_cutoff
+from .fully_connected_net import FullyConnectedNet
+from .gate import Gate
+from .normalization_constants import activation_constant
+from .smooth_step import smooth_bump, soft_unit_step
+from .soft_one_hot import soft_one_hot_linspace
+
+__all__ = [
+    "Activation",
+    "FullyConnectedNet",
+    "Gate",
+    "activation_constant",
+    "bessel",
+    "cosine_cutoff",
+    "polynomial_cutoff",
+    "sinc",
+    "sine_bessel",
+    "smooth_bump",
+    "smooth_cutoff",
+    "soft_one_hot_linspace",
+    "soft_unit_step",
+    "xplor_cutoff",
+]

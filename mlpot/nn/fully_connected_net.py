@@ -1,0 +1,89 @@
+"""The radial network: a multilayer perceptron without biases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+import mlx.nn
+from jaxtyping import Float
+
+from .normalization_constants import Convention, Function, activation_constant, resolve
+
+
+class _Layer(mlx.nn.Module):
+    """One matrix, N(0, 1) entries; normalised by the network."""
+
+    def __init__(self, h_in: int, h_out: int) -> None:
+        super().__init__()
+        self.weight = mx.random.normal((h_in, h_out))
+
+    def _extra_repr(self) -> str:
+        return f"{self.weight.shape[0]} -> {self.weight.shape[1]}"
+
+
+class FullyConnectedNet(mlx.nn.Module):
+    """Multilayer perceptron with unit-variance normalisation, as e3nn's.
+
+        h <- k f(h W / sqrt(fan_in))     hidden layers
+        y  = h W / sqrt(fan_in)          last layer (activated too if ``out_act``)
+
+    The weights are ``layer0.weight``, ``layer1.weight``, ... of shape (h_in, h_out), drawn from
+    N(0, 1).
+
+    Args:
+        hs: widths, input to output.
+        act: activation (a function or "silu", "tanh", "sigmoid", "abs"), or None for none.
+        variance_in: variance of the input.
+        variance_out: variance wanted of the output.
+        out_act: whether the last layer is activated.
+        normalization: convention of the activation's constant.
+
+    Raises:
+        ValueError: fewer than two widths.
+    """
+
+    def __init__(
+        self,
+        hs: Sequence[int],
+        act: str | Function | None = None,
+        variance_in: float = 1.0,
+        variance_out: float = 1.0,
+        out_act: bool = False,
+        normalization: Convention = "e3nn",
+    ) -> None:
+        super().__init__()
+        self.hs = tuple(hs)
+        if len(self.hs) < 2:
+            raise ValueError(f"hs is {list(hs)}; give at least the input and the output width")
+        self.n_layers = len(self.hs) - 1
+        for i in range(self.n_layers):
+            setattr(self, f"layer{i}", _Layer(self.hs[i], self.hs[i + 1]))
+        self.act = None if act is None else resolve(act)
+        k = 1.0 if act is None else activation_constant(act, normalization)
+        # Everything that is linear goes into the matrices: one factor per layer.
+        self._scales, after, variance = [], 1.0, variance_in
+        for i in range(self.n_layers):
+            last = i == self.n_layers - 1
+            activated = self.act is not None and (out_act or not last)
+            scale = after / max(self.hs[i] * variance, 1e-300) ** 0.5
+            variance, after = 1.0, k if activated else 1.0
+            if last and not activated:
+                scale *= variance_out**0.5
+            self._scales.append((scale, activated))
+        self._out_scale = after * variance_out**0.5 if self._scales[-1][1] else 1.0
+
+    def __call__(self, x: Float[mx.array, "*batch h_in"]) -> Float[mx.array, "*batch h_out"]:
+        """Apply the network to the last axis."""
+        lead = x.shape[:-1]
+        h = x.reshape(-1, self.hs[0]) if x.ndim > 2 else x
+        for i, (scale, activated) in enumerate(self._scales):
+            h = h @ (self[f"layer{i}"].weight * scale)
+            if activated:
+                h = self.act(h)  # pyright: ignore[reportOptionalCall]
+        if self._out_scale != 1.0:
+            h = h * self._out_scale
+        return h.reshape(*lead, self.hs[-1])
+
+    def _extra_repr(self) -> str:
+        return " -> ".join(str(h) for h in self.hs)
