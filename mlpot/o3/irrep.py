@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -31,12 +31,12 @@ class Irrep(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, l: int | str | tuple | Irrep, p: int | None = None) -> Irrep:
+    def __new__(cls, l: int | str | tuple | Irrep, p: int | None = None) -> Self:  # noqa: D102
         if p is None:
             if isinstance(l, Irrep):
-                return l
+                return l  # pyright: ignore[reportReturnType]
             if isinstance(l, str):
-                return _parse(l)
+                return _parse(l)  # pyright: ignore[reportReturnType]
             if isinstance(l, tuple) and len(l) == 2:
                 l, p = l
         if isinstance(l, bool) or not isinstance(l, Integral) or l < 0:
@@ -72,7 +72,7 @@ class Irrep(tuple):
             yield Irrep(l, -((-1) ** l))
 
     def __mul__(self, other: Any) -> Iterator[Irrep]:  # pyright: ignore
-        """Irreps in the product of two: l from \\|l1 - l2\\| to l1 + l2, parity p1 p2."""
+        """Irreps in the product of two: l from abs(l1 - l2) to l1 + l2, parity p1 p2."""
         second = Irrep(other)
         parity = self.p * second.p
         degrees = range(abs(self.l - second.l), self.l + second.l + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from .irrep import Irrep
 
@@ -17,7 +17,7 @@ class MulIr(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, mul: int | tuple, ir: Irrep | None = None) -> MulIr:
+    def __new__(cls, mul: int | tuple, ir: Irrep | None = None) -> Self:  # noqa: D102
         if ir is None:
             assert isinstance(mul, tuple)
             mul, ir = mul
@@ -35,7 +35,7 @@ class MulIr(tuple):
 
     @property
     def dim(self) -> int:
-        """mul (2l + 1), the number of columns of the block."""
+        """Number of columns of the block: mul (2l + 1)."""
         return self[0] * self[1].dim
 
     def __repr__(self) -> str:
@@ -68,9 +68,9 @@ class Irreps(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, irreps: str | Irrep | Irreps | Iterable | None = None) -> Irreps:
+    def __new__(cls, irreps: str | Irrep | Irreps | Iterable | None = None) -> Self:  # noqa: D102
         if isinstance(irreps, Irreps):
-            return irreps
+            return irreps  # pyright: ignore[reportReturnType]
         if irreps is None:
             blocks: Iterable[MulIr] = ()
         elif isinstance(irreps, Irrep):
@@ -89,7 +89,7 @@ class Irreps(tuple):
 
     @staticmethod
     def spherical_harmonics(lmax: int, p: int = -1) -> Irreps:
-        """Irreps of the spherical harmonics 0..lmax: parity p^l, p = -1 for functions of a vector."""
+        """Irreps of the spherical harmonics 0..lmax of a vector of parity p: (l, p^l) once each."""
         return Irreps([(1, (l, p**l)) for l in range(lmax + 1)])
 
     @property
@@ -150,7 +150,7 @@ class Irreps(tuple):
 
     def remove_zero_multiplicities(self) -> Irreps:
         """Without the blocks of multiplicity 0."""
-        return Irreps([block for block in self if block.mul > 0])
+        return Irreps([(mul, ir) for mul, ir in self if mul > 0])
 
     def simplify(self) -> Irreps:
         """Equal neighbours merged, zero multiplicities removed; the order stays."""
@@ -206,7 +206,7 @@ class Irreps(tuple):
             unwanted = _as_condition(drop)
             return Irreps([block for block in self if not unwanted(block)])
         if lmax is not None:
-            return Irreps([block for block in self if block.ir.l <= lmax])
+            return Irreps([(mul, ir) for mul, ir in self if ir.l <= lmax])
         return self
 
     def randn(
@@ -315,8 +315,8 @@ class _SliceByMul:
 
 def _as_condition(choice: Any) -> Callable[[MulIr], bool]:
     if callable(choice):
-        return choice
-    wanted = {block.ir for block in Irreps(choice)}
+        return lambda block: bool(choice(block))
+    wanted = {ir for _, ir in Irreps(choice)}
     return lambda block: block.ir in wanted
 
 

@@ -13,7 +13,7 @@ degree. The real basis follows by the change of basis of each irrep.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from math import comb, factorial, sqrt
 
 import mlx.core as mx
@@ -111,17 +111,17 @@ def real_to_complex(l: int) -> np.ndarray:
     return (1, -1j, -1, 1j)[l % 4] * q
 
 
-@lru_cache(maxsize=None)
+@cache
 def _constant(l1: int, l2: int, l3: int) -> Constant:
     return Constant(_wigner_3j(l1, l2, l3))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _wigner_3j(l1: int, l2: int, l3: int) -> np.ndarray:
     in_complex_basis = _complex_clebsch_gordan(l1, l2, l3) / sqrt(2 * l3 + 1)
     half_way = np.tensordot(in_complex_basis, real_to_complex(l3).conj(), axes=(2, 0))
     half_way = np.tensordot(real_to_complex(l2), half_way, axes=(0, 1))
-    symbols = np.tensordot(real_to_complex(l1), half_way, axes=(0, 1)).real
+    symbols = np.real(np.tensordot(real_to_complex(l1), half_way, axes=(0, 1)))
     # Sums that cancel leave rounding noise; the smallest true entry through l = 11 is 1.8e-4.
     symbols = np.where(np.abs(symbols) < 1e-14, 0.0, symbols)
     symbols.setflags(write=False)
