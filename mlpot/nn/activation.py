@@ -32,7 +32,7 @@ class ScaledFunction:
         self.parity = _parity(self.function)
 
     def __call__(self, x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
-        """k f(x)."""
+        """Values k f(x)."""
         y = self.function(x)
         return y if self.constant == 1.0 else y * self.constant
 

@@ -63,7 +63,7 @@ def sine_bessel(
     frequencies: Float[mx.array, " n_functions"],
     prefactor: float,
 ) -> Float[mx.array, "*batch n_functions"]:
-    """prefactor * sin(w_n r) / r, and prefactor * w_n at r = 0.
+    """Functions prefactor * sin(w_n r) / r, and prefactor * w_n at r = 0.
 
     Gasteiger, Gross and Guennemann, "Directional message passing for molecular graphs" (2020),
     equation 7. Differentiable in r and in the frequencies.

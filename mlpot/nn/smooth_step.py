@@ -16,7 +16,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
-from numpy.polynomial import polynomial as P
+from numpy.polynomial.polynomial import polyadd, polyder, polymul, polysub
 
 from mlpot import kernels
 
@@ -44,7 +44,7 @@ def _step_polynomial(n: int) -> np.ndarray:
         return np.ones(1)
     p, m = _step_polynomial(n - 1), n - 1
     # (P x^-2m e)' = (P' x^2 - 2m x P + P) x^-2(m+1) e
-    return P.polyadd(P.polymul([0, 0, 1], P.polyder(p)), P.polymul([1, -2 * m], p))
+    return polyadd(polymul([0, 0, 1], polyder(p)), polymul([1, -2 * m], p))
 
 
 @functools.cache
@@ -54,8 +54,8 @@ def _bump_polynomial(n: int) -> np.ndarray:
         return np.ones(1)
     p, m, q = _bump_polynomial(n - 1), n - 1, np.array([1.0, 0, -1])
     # (P q^-2m e)' = (P' q^2 + 4 m d q P - 4 d P) q^-2(m+1) e
-    slope = P.polymul(P.polymul(q, q), P.polyder(p))
-    return P.polyadd(slope, P.polymul(P.polysub(4 * m * P.polymul([0, 1], q), [0, 4]), p))
+    slope = polymul(polymul(q, q), polyder(p))
+    return polyadd(slope, polymul(polysub(4 * m * polymul([0, 1], q), [0, 4]), p))
 
 
 def _power(x: mx.array, n: int) -> mx.array:

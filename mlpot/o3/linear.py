@@ -94,10 +94,10 @@ class Linear(mlx.nn.Module):
 
     def __call__(
         self,
-        features: Float[mx.array, "*batch dim_in"],
-        weight: Float[mx.array, "*batch weight_numel"] | None = None,
-        bias: Float[mx.array, "*batch bias_numel"] | None = None,
-    ) -> Float[mx.array, "*batch dim_out"]:
+        features: Float[mx.array, "... dim_in"],
+        weight: Float[mx.array, "... weight_numel"] | None = None,
+        bias: Float[mx.array, "... bias_numel"] | None = None,
+    ) -> Float[mx.array, "... dim_out"]:
         """Apply the map.
 
         Args:

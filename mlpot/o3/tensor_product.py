@@ -94,10 +94,10 @@ class TensorProduct(mlx.nn.Module):
 
     def __call__(
         self,
-        x: Float[mx.array, "*batch dim_in1"],
-        y: Float[mx.array, "*batch dim_in2"] | None,
-        weight: Float[mx.array, "*batch weight_numel"] | None = None,
-    ) -> Float[mx.array, "*batch dim_out"]:
+        x: Float[mx.array, "... dim_in1"],
+        y: Float[mx.array, "... dim_in2"] | None,
+        weight: Float[mx.array, "... weight_numel"] | None = None,
+    ) -> Float[mx.array, "... dim_out"]:
         """The product.
 
         Args:
@@ -133,10 +133,12 @@ class TensorProduct(mlx.nn.Module):
 
     def right(
         self,
-        y: Float[mx.array, "*batch dim_in2"],
-        weight: Float[mx.array, "*batch weight_numel"] | None = None,
-    ) -> Float[mx.array, "*batch dim_in1 dim_out"]:
-        """The linear map of x that y makes: ``x @ right(y)`` is the product of x and y.
+        y: Float[mx.array, "... dim_in2"],
+        weight: Float[mx.array, "... weight_numel"] | None = None,
+    ) -> Float[mx.array, "... dim_in1 dim_out"]:
+        """The linear map of the first input that the second makes of the product.
+
+        ``x[..., None, :] @ right(y)`` is the product of x and y.
 
         Args:
             y: (..., irreps_in2.dim).

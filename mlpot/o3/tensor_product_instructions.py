@@ -76,7 +76,9 @@ def complete_instructions(
     is the own var1 var2 fan_in times their number (``path``), or 1 (``none``).
 
     Args:
-        irreps1, irreps2, irreps_out: the blocks.
+        irreps1: blocks of the first input.
+        irreps2: blocks of the second input.
+        irreps_out: blocks of the output.
         instructions: (i_in1, i_in2, i_out, mode, has_weight[, path_weight]).
         variances: of the blocks of the two inputs and of the output.
         irrep_normalization: "component", "norm" or "none".

@@ -68,7 +68,7 @@ class TensorSquare(TensorProduct):
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         x: Float[mx.array, "*batch dim_in"],
-        weight: Float[mx.array, "*batch weight_numel"] | None = None,
+        weight: Float[mx.array, "... weight_numel"] | None = None,
     ) -> Float[mx.array, "*batch dim_out"]:
         """The product of ``x`` with itself."""
         y = convert_layout(x, self.irreps_in, self.layout, "mul_ir")
