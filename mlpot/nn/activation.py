@@ -109,13 +109,13 @@ class Activation(mlx.nn.Module):
                 f"{self.irreps_in.dim}, the dimension of {self.irreps_in}"
             )
         pieces = split_columns(features, [b.dim for b in self.irreps_in], axis=dim)
-        pieces = self.apply(pieces)
+        pieces = self.on_blocks(pieces)
         pieces = [p for p in pieces if p.shape[dim] > 0]
         if not pieces:
             return features
         return pieces[0] if len(pieces) == 1 else mx.concatenate(pieces, axis=dim)
 
-    def apply(self, blocks: Sequence[mx.array]) -> list[mx.array]:
+    def on_blocks(self, blocks: Sequence[mx.array]) -> list[mx.array]:
         """Activated blocks, in any shape."""
         return [b if a is None else a(b) for a, b in zip(self.acts, blocks, strict=True)]
 

@@ -62,7 +62,7 @@ class BatchNorm(mlx.nn.Module):
         self.eps, self.momentum, self.affine = eps, momentum, affine
         self.reduce, self.instance, self.include_bias = reduce, instance, include_bias
         self.normalization = normalization
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
         self._centred = tuple(include_bias and ir.l == 0 and ir.p == 1 for _, ir in self.irreps)
         n_channels = self.irreps.num_irreps
         n_scalars = sum(b.mul for b, c in zip(self.irreps, self._centred, strict=True) if c)

@@ -29,7 +29,7 @@ class Dropout(mlx.nn.Module):
             raise ValueError(f"p is {p}; it is a probability, between 0 and 1")
         self.irreps = Irreps(irreps)
         self.p = p
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
 
     def __call__(self, x: Float[mx.array, "*batch dim"]) -> Float[mx.array, "*batch dim"]:
         """Features with channels dropped; unchanged in evaluation mode."""

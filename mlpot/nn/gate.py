@@ -67,7 +67,7 @@ class Gate(mlx.nn.Module):
                 f"irreps_gated ({gated}) has {gated.num_irreps} channels, but irreps_gates "
                 f"({gates}) has {gates.num_irreps}; each channel needs one gate"
             )
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
         self._scalars = Activation(scalars, act_scalars, normalization)
         self._gates = Activation(gates, act_gates, normalization)
         self._gated = gated
@@ -106,8 +106,8 @@ class Gate(mlx.nn.Module):
         blocks = split_blocks(features.reshape(n, -1), self.irreps_in, self.layout)
         parts = self._cut(blocks, n)
         n_scalars, n_gates = len(self._scalars.irreps_in), len(self._gates.irreps_in)
-        scalars = self._scalars.apply(parts[:n_scalars])
-        gates = self._gates.apply(parts[n_scalars : n_scalars + n_gates])
+        scalars = self._scalars.on_blocks(parts[:n_scalars])
+        gates = self._gates.on_blocks(parts[n_scalars : n_scalars + n_gates])
         gated = self._gate(gates, parts[n_scalars + n_gates :])
         return join_blocks(scalars + gated, self.layout).reshape(*lead, -1)
 

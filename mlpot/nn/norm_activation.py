@@ -56,7 +56,7 @@ class NormActivation(mlx.nn.Module):
         self.scalar_nonlinearity = resolve(scalar_nonlinearity)
         self.normalize = normalize
         self.epsilon = (1e-8 if epsilon is None else epsilon) if normalize else None
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
         self.bias = bias
         self._norm = Norm(self.irreps_in, squared=True, layout=layout)
         if bias and self.irreps_in.num_irreps > 0:

@@ -58,10 +58,11 @@ class Linear(mlx.nn.Module):
     ) -> None:
         super().__init__()
         self.irreps_in, self.irreps_out = Irreps(irreps_in), Irreps(irreps_out)
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
         if (f_in is None) != (f_out is None):
             raise ValueError(f"f_in is {f_in} and f_out is {f_out}; give both or neither")
         self.f_in, self.f_out = f_in, f_out
+        self._f_shape: tuple[int, ...] = () if f_in is None or f_out is None else (f_in, f_out)
         paths = linear_instructions(
             self.irreps_in, self.irreps_out, instructions, f_in or 1, path_normalization
         )
@@ -74,11 +75,10 @@ class Linear(mlx.nn.Module):
             shared_weights, internal_weights, self.weight_numel > 0 or self.bias_numel > 0
         )
         self._groups = group_paths(self.irreps_in, self.irreps_out, paths)
-        f_shape = () if f_in is None else (f_in, f_out)
         if self.internal_weights and self.weight_numel > 0:
-            self.weight = mx.random.normal((*f_shape, self.weight_numel))
+            self.weight = mx.random.normal((*self._f_shape, self.weight_numel))
         if self.internal_weights and self.bias_numel > 0:
-            self.bias = mx.zeros((*f_shape[1:], self.bias_numel))
+            self.bias = mx.zeros((*self._f_shape[1:], self.bias_numel))
         reached = {p.i_out for p in self.instructions if 0 not in p.path_shape}
         self._mask = Constant(
             np.concatenate(
@@ -122,11 +122,10 @@ class Linear(mlx.nn.Module):
                     f"must be f_in = {self.f_in}"
                 )
             lead = lead[:-1]
-        f_shape = () if self.f_in is None else (self.f_in, self.f_out)
-        weight = check_weight(self, "weight", weight, (*f_shape, self.weight_numel), lead)
-        bias = check_weight(self, "bias", bias, (*f_shape[1:], self.bias_numel), lead)
+        weight = check_weight(self, "weight", weight, (*self._f_shape, self.weight_numel), lead)
+        bias = check_weight(self, "bias", bias, (*self._f_shape[1:], self.bias_numel), lead)
         n = int(np.prod(lead))
-        f_out = () if self.f_out is None else (self.f_out,)
+        f_out = self._f_shape[1:]
         if n == 0 or self.irreps_out.dim == 0:
             return mx.zeros((*lead, *f_out, self.irreps_out.dim), dtype=features.dtype)
         flat = features.reshape(n * (self.f_in or 1), self.irreps_in.dim)

@@ -30,7 +30,7 @@ class Norm(mlx.nn.Module):
         self.irreps_in = Irreps(irreps_in).simplify()
         self.irreps_out = Irreps([(mul, (0, 1)) for mul, _ in self.irreps_in]).simplify()
         self.squared = squared
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
 
     def __call__(self, features: Float[mx.array, "*batch dim"]) -> Float[mx.array, "*batch mul"]:
         """Norms.

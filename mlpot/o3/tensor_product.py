@@ -63,7 +63,7 @@ class TensorProduct(mlx.nn.Module):
         super().__init__()
         self.irreps_in1, self.irreps_in2 = Irreps(irreps_in1), Irreps(irreps_in2)
         self.irreps_out = Irreps(irreps_out)
-        self.layout = check_layout(layout)
+        self.layout: Layout = check_layout(layout)
         self.instructions: tuple[Instruction, ...] = complete_instructions(
             self.irreps_in1,
             self.irreps_in2,

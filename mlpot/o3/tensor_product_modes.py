@@ -42,7 +42,7 @@ def diagonal(x: mx.array, y: mx.array, coupling: Constant | float) -> mx.array:
     Returns:
         (n, K, u).
     """
-    if isinstance(coupling, float):
+    if not isinstance(coupling, Constant):
         return x * y.swapaxes(1, 2)
     outer = x.swapaxes(1, 2)[..., :, None] * y[..., None, :]
     n, u = outer.shape[:2]
