@@ -5,6 +5,7 @@ from .irrep import Irrep
 from .irreps import Irreps, MulIr
 from .layout import convert_layout
 from .linear import Linear
+from .norm import Norm
 from .random_rotation import rand_angles, rand_axis_angle, rand_matrix, rand_quaternion
 from .representation import wigner_D
 from .rotation import (
@@ -35,7 +36,6 @@ from .rotation_composition import (
     inverse_angles,
     inverse_quaternion,
 )
-from .norm import Norm
 from .tensor_product import TensorProduct
 from .tensor_product_instructions import Instruction
 from .tensor_product_sub import (

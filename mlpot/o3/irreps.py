@@ -168,7 +168,8 @@ class Irreps(tuple):
         Returns:
             (irreps, p, inv), see SortedIrreps.
         """
-        inv = tuple(sorted(range(len(self)), key=lambda i: self[i].ir))
+        kinds = [ir for _, ir in self]
+        inv = tuple(sorted(range(len(self)), key=kinds.__getitem__))
         p = [0] * len(inv)
         for new, old in enumerate(inv):
             p[old] = new

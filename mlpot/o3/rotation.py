@@ -170,7 +170,7 @@ def angles_to_xyz(alpha, beta) -> Float[mx.array, "*batch 3"]:
 
 
 def xyz_to_angles(xyz: Float[mx.array, "*batch 3"]) -> tuple[mx.array, mx.array]:
-    """Angles alpha (...) in (-pi, pi] and beta (...) in [0, pi] of vectors (..., 3) of any length."""
+    """Angles alpha in (-pi, pi] and beta in [0, pi], (...), of vectors (..., 3)."""
     check_last_axis("xyz", xyz, 3)
     x, y, z = xyz[..., 0], xyz[..., 1], xyz[..., 2]
     return _arctan2(x, z), _arctan2(_length(xyz[..., ::2]), y)
