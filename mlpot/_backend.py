@@ -1,4 +1,4 @@
-"""What has to be settled before MLX starts: TF32 off, and a clear word when no backend is there."""
+"""What has to be settled when MLX starts: TF32 off, a real BLAS, a clear word without a backend."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import platform
 import sys
 import warnings
 
+from . import _blas
+
 # These run without MLX, so that `mlpot doctor` can say what is missing.
-_WITHOUT_MLX = ("_backend", "_blas", "cli", "config", "elements", "files", "units")
+_WITHOUT_MLX = ("_backend", "_blas", "_elf", "cli", "config", "elements", "files", "units")
 
 
 def install_hint() -> str:
@@ -73,3 +75,5 @@ def prepare() -> None:
         import mlx.core  # noqa: F401
     except ImportError as error:
         sys.meta_path.insert(0, _MissingBackend(missing_backend_message(error)))
+    else:
+        _blas.route()
