@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import hypothesis
 from jaxtyping import install_import_hook
 
