@@ -1,6 +1,13 @@
 """Equivariant algebra: irreps, rotations, spherical harmonics and products (names as in e3nn)."""
 
+from .angular_harmonics import (
+    Legendre,
+    SphericalHarmonicsAlphaBeta,
+    spherical_harmonics_alpha,
+    spherical_harmonics_alpha_beta,
+)
 from .generators import change_basis_real_to_complex, so3_generators, su2_generators
+from .harmonics import SphericalHarmonics, spherical_harmonics
 from .irrep import Irrep
 from .irreps import Irreps, MulIr
 from .layout import convert_layout
@@ -53,9 +60,12 @@ __all__ = [
     "Instruction",
     "Irrep",
     "Irreps",
+    "Legendre",
     "Linear",
     "MulIr",
     "Norm",
+    "SphericalHarmonics",
+    "SphericalHarmonicsAlphaBeta",
     "TensorProduct",
     "TensorSquare",
     "angles_to_axis_angle",
@@ -89,6 +99,9 @@ __all__ = [
     "rand_matrix",
     "rand_quaternion",
     "so3_generators",
+    "spherical_harmonics",
+    "spherical_harmonics_alpha",
+    "spherical_harmonics_alpha_beta",
     "su2_generators",
     "wigner_3j",
     "wigner_3j_numpy",

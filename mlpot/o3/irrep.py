@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PARITY_OF_LETTER = {"e": 1, "o": -1}
 
 
-class Irrep(tuple):
+class Irrep(tuple[int, int]):
     """Irreducible representation of O(3), a pair (l, p).
 
     Ordered by degree, then odd before even: ``0o < 0e < 1o < 1e < ...``.

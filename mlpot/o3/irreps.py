@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex, overload
 
 from .irrep import Irrep
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
 
-class MulIr(tuple):
+class MulIr(tuple[int, Irrep]):
     """An irrep with its multiplicity, a pair (mul, ir)."""
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class SortedIrreps(NamedTuple):
     """Block i of the sorted irreps is block inv[i] of the unsorted ones."""
 
 
-class Irreps(tuple):
+class Irreps(tuple[MulIr, ...]):
     """Direct sum of irreps, a tuple of (mul, ir).
 
     Args:
@@ -267,7 +267,13 @@ class Irreps(tuple):
 
         return self.D_from_angles(*axis_angle_to_angles(axis, angle))
 
-    def __getitem__(self, i):  # pyright: ignore
+    @overload
+    def __getitem__(self, i: SupportsIndex) -> MulIr: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> Irreps: ...
+
+    def __getitem__(self, i):
         item = super().__getitem__(i)
         return Irreps(item) if isinstance(i, slice) else item
 
