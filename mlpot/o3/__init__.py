@@ -9,9 +9,10 @@ from .angular_harmonics import (
 from .generators import change_basis_real_to_complex, so3_generators, su2_generators
 from .harmonics import SphericalHarmonics, spherical_harmonics
 from .irrep import Irrep
-from .irreps import Irreps, MulIr
+from .irreps import Irreps
 from .layout import convert_layout
 from .linear import Linear
+from .mul_ir import MulIr
 from .norm import Norm
 from .random_rotation import rand_angles, rand_axis_angle, rand_matrix, rand_quaternion
 from .representation import wigner_D

@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex, overload
 
 from .irrep import Irrep
+from .mul_ir import MulIr, as_block, parse_block
 
 if TYPE_CHECKING:
     import mlx.core as mx
-
-
-class MulIr(tuple[int, Irrep]):
-    """An irrep with its multiplicity, a pair (mul, ir)."""
-
-    __slots__ = ()
-
-    def __new__(cls, mul: int | tuple, ir: Irrep | None = None) -> Self:  # noqa: D102
-        if ir is None:
-            assert isinstance(mul, tuple)
-            mul, ir = mul
-        return super().__new__(cls, (mul, ir))
-
-    @property
-    def mul(self) -> int:
-        """Multiplicity."""
-        return self[0]
-
-    @property
-    def ir(self) -> Irrep:
-        """The irrep."""
-        return self[1]
-
-    @property
-    def dim(self) -> int:
-        """Number of columns of the block: mul (2l + 1)."""
-        return self[0] * self[1].dim
-
-    def __repr__(self) -> str:
-        return f"{self.mul}x{self.ir}"
-
-    __str__ = __repr__
 
 
 class SortedIrreps(NamedTuple):
@@ -78,9 +46,9 @@ class Irreps(tuple[MulIr, ...]):
         elif isinstance(irreps, MulIr):
             blocks = (irreps,)
         elif isinstance(irreps, str):
-            blocks = [_parse_block(t, irreps) for t in irreps.split("+")] if irreps.strip() else ()
+            blocks = [parse_block(t, irreps) for t in irreps.split("+")] if irreps.strip() else ()
         elif isinstance(irreps, Iterable):
-            blocks = [_as_block(item) for item in irreps]
+            blocks = [as_block(item) for item in irreps]
         else:
             raise ValueError(
                 f'{irreps!r} is not irreps; write them as in "16x0e + 8x1o" or [(16, "0e")]'
@@ -325,32 +293,3 @@ def _as_condition(choice: Any) -> Callable[[MulIr], bool]:
         return lambda block: bool(choice(block))
     wanted = {ir for _, ir in Irreps(choice)}
     return lambda block: block.ir in wanted
-
-
-def _as_block(item: Any) -> MulIr:
-    if isinstance(item, MulIr):
-        return item
-    if isinstance(item, Irrep | str):
-        return MulIr(1, Irrep(item))
-    try:
-        mul, ir = item
-    except (TypeError, ValueError):
-        mul, ir = None, None
-    if isinstance(mul, bool) or not isinstance(mul, Integral) or mul < 0 or ir is None:
-        raise ValueError(f'{item!r} is not a block of irreps; write (mul, irrep), as in (16, "0e")')
-    return MulIr(int(mul), Irrep(ir))
-
-
-def _parse_block(text: str, whole: str) -> MulIr:
-    mul, separator, name = text.partition("x")
-    if not separator:
-        mul, name = "1", text
-    mul = mul.strip()
-    try:
-        if not (mul.isascii() and mul.isdigit()):
-            raise ValueError(mul)
-        return MulIr(int(mul), Irrep(name))
-    except ValueError:
-        raise ValueError(
-            f'{text.strip()!r} in {whole!r} is not a block of irreps; write "16x0e + 8x1o"'
-        ) from None
