@@ -1,4 +1,4 @@
-"""What has to be settled when MLX starts: TF32 off, a real BLAS, a clear word without a backend."""
+"""What has to be settled when MLX starts: TF32, BLAS, memory, and a clear word without backend."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import platform
 import sys
 import warnings
 
-from . import _blas
+from . import _blas, _memory
 
 # These run without MLX, so that `mlpot doctor` can say what is missing.
-_WITHOUT_MLX = ("_backend", "_blas", "_elf", "cli", "config", "elements", "files", "units")
+_WITHOUT_MLX = (
+    *("_backend", "_blas", "_elf", "_memory"),
+    *("cli", "config", "elements", "files", "units"),
+)
 
 
 def install_hint() -> str:
@@ -71,6 +74,7 @@ def turn_tf32_off() -> None:
 def prepare() -> None:
     """Run once when ``mlpot`` is imported."""
     turn_tf32_off()
+    _memory.keep_freed_memory()
     try:
         import mlx.core  # noqa: F401
     except ImportError as error:
