@@ -33,7 +33,7 @@ class BatchNorm(mlx.nn.Module):
         affine: trained ``weight`` (one per channel) and ``bias`` (one per 0e channel).
         reduce: over the samples of one item: "mean" or "max".
         instance: statistics of every item by itself; no running statistics.
-        include_bias: whether 0e channels are centred and have a bias.
+        include_bias: whether 0e channels have a bias.
         normalization: "component" (mean square) or "norm" (square of the norm).
         layout: of the features.
 
@@ -63,11 +63,13 @@ class BatchNorm(mlx.nn.Module):
         self.reduce, self.instance, self.include_bias = reduce, instance, include_bias
         self.normalization = normalization
         self.layout: Layout = check_layout(layout)
-        self._centred = tuple(include_bias and ir.l == 0 and ir.p == 1 for _, ir in self.irreps)
+        self._centred = tuple(ir.l == 0 and ir.p == 1 for _, ir in self.irreps)
         n_channels = self.irreps.num_irreps
         n_scalars = sum(b.mul for b, c in zip(self.irreps, self._centred, strict=True) if c)
+        self._has_bias = affine and include_bias and n_scalars > 0
         if affine:
             self.weight = mx.ones((n_channels,))
+        if self._has_bias:
             self.bias = mx.zeros((n_scalars,))
         if not instance:
             self.running_mean = mx.zeros((n_scalars,))
@@ -111,7 +113,7 @@ class BatchNorm(mlx.nn.Module):
             block * s.reshape(-1, 1, 1, s.shape[-1])
             for block, s in zip(blocks, scales, strict=True)
         ]
-        if self.affine:
+        if self._has_bias:
             out = self._shift(out)
         flat = join_blocks([b.reshape(-1, *b.shape[2:]) for b in out], self.layout)
         return flat.reshape(x.shape)
@@ -139,7 +141,7 @@ class BatchNorm(mlx.nn.Module):
         """(mul,), or (n, mul) for ``instance``."""
         square = block * block
         square = square.sum(axis=2) if self.normalization == "norm" else square.mean(axis=2)
-        square = square.mean(axis=1) if self.reduce == "mean" else square.max(axis=1)
+        square = square.mean(axis=1) if self.reduce == "mean" else _largest(square)
         return square if self.instance else square.mean(axis=0)
 
     def _update(self, means: list[mx.array], squares: mx.array) -> None:
@@ -151,8 +153,16 @@ class BatchNorm(mlx.nn.Module):
 
     def _shift(self, blocks: list[mx.array]) -> list[mx.array]:
         widths = [b.mul for b, c in zip(self.irreps, self._centred, strict=True) if c]
-        shifts = iter(split_columns(self.bias, widths)) if widths else iter([])
+        shifts = iter(split_columns(self.bias, widths))
         return [b + next(shifts) if c else b for b, c in zip(blocks, self._centred, strict=True)]
 
     def _extra_repr(self) -> str:
         return f"{self.irreps}, eps={self.eps}, momentum={self.momentum}"
+
+
+def _largest(x: mx.array) -> mx.array:
+    """Maximum over the second axis with derivatives of any order (``mx.max`` has the first)."""
+    held = mx.stop_gradient(x)
+    chosen = held == held.max(axis=1, keepdims=True)
+    share = chosen.astype(x.dtype)
+    return (x * share).sum(axis=1) / share.sum(axis=1)

@@ -7,7 +7,7 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.o3 import Irreps, Norm
+from mlpot.o3 import Irreps
 from mlpot.o3.layout import (
     Layout,
     check_layout,
@@ -58,7 +58,6 @@ class NormActivation(mlx.nn.Module):
         self.epsilon = (1e-8 if epsilon is None else epsilon) if normalize else None
         self.layout: Layout = check_layout(layout)
         self.bias = bias
-        self._norm = Norm(self.irreps_in, squared=True, layout=layout)
         if bias and self.irreps_in.num_irreps > 0:
             self.biases = mx.zeros((self.irreps_in.num_irreps,))
 
@@ -73,7 +72,8 @@ class NormActivation(mlx.nn.Module):
             return features
         lead = features.shape[:-1]
         flat = features.reshape(int(np.prod(lead)), -1)
-        squares = self._norm(flat)
+        blocks = split_blocks(flat, self.irreps_in, self.layout)
+        squares = mx.concatenate([mx.sum(b * b, axis=1) for b in blocks], axis=-1)
         if self.epsilon is None:
             norms = safe_sqrt(squares)
         else:
@@ -82,7 +82,6 @@ class NormActivation(mlx.nn.Module):
         if self.normalize:
             scale = scale / norms
         scales = split_columns(scale, [b.mul for b in self.irreps_in])
-        blocks = split_blocks(flat, self.irreps_in, self.layout)
         scaled = [b * s[:, None, :] for b, s in zip(blocks, scales, strict=True)]
         return join_blocks(scaled, self.layout).reshape(*lead, -1)
 

@@ -108,6 +108,21 @@ def convert_layout(
     return join_blocks(blocks, target).reshape(*lead, irreps.dim)
 
 
+def regrouped(irreps: Irreps | str, blocks: Irreps, layout: str) -> Irreps:
+    """``blocks``, for operations that cut or merge the blocks of ``irreps`` as e3nn's do.
+
+    Raises:
+        ValueError: in ir_mul the columns of other blocks are in another order.
+    """
+    given = Irreps(irreps).remove_zero_multiplicities()
+    if layout == "ir_mul" and blocks != given:
+        raise ValueError(
+            f"the operation handles {irreps} as {blocks}, and in ir_mul the columns of the two are "
+            f'in different orders: give "{blocks}" and features that are laid out so'
+        )
+    return blocks
+
+
 def check_width(name: str, x: mx.array, irreps: Irreps) -> None:
     """Raises ValueError unless the last axis of ``x`` is irreps.dim."""
     if x.ndim == 0 or x.shape[-1] != irreps.dim:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .irreps import Irreps
-from .layout import Layout, check_layout, check_width, split_blocks
+from .layout import Layout, check_layout, check_width, regrouped, split_blocks
 
 
 class Norm(mlx.nn.Module):
@@ -27,7 +27,7 @@ class Norm(mlx.nn.Module):
         self, irreps_in: Irreps | str, squared: bool = False, layout: Layout = "mul_ir"
     ) -> None:
         super().__init__()
-        self.irreps_in = Irreps(irreps_in).simplify()
+        self.irreps_in = regrouped(irreps_in, Irreps(irreps_in).simplify(), layout)
         self.irreps_out = Irreps([(mul, (0, 1)) for mul, _ in self.irreps_in]).simplify()
         self.squared = squared
         self.layout: Layout = check_layout(layout)

@@ -71,6 +71,7 @@ class Plan:
             k
             for k, ins in enumerate(instructions)
             if ins.path_weight != 0
+            and 0 not in ins.path_shape
             and irreps1[ins.i_in1].mul * irreps2[ins.i_in2].mul * irreps_out[ins.i_out].mul > 0
         ]
         self.products: dict[_Key, list[int]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .irrep import Irrep
 from .irreps import Irreps
+from .layout import Layout, regrouped
 from .tensor_product import TensorProduct
 
 
@@ -97,6 +98,7 @@ class FullTensorProduct(TensorProduct):
         irreps_in2: second input.
         filter_ir_out: irreps to keep; all by default.
         irrep_normalization: see ``TensorProduct``.
+        layout: see ``TensorProduct``; the inputs are regrouped, see ``irreps_in1``.
         **kwargs: passed on to ``TensorProduct``.
     """
 
@@ -106,9 +108,11 @@ class FullTensorProduct(TensorProduct):
         irreps_in2: Irreps | str,
         filter_ir_out: Iterable[Irrep | str] | None = None,
         irrep_normalization: str | None = None,
+        layout: Layout = "mul_ir",
         **kwargs,
     ) -> None:
         in1, in2 = Irreps(irreps_in1).simplify(), Irreps(irreps_in2).simplify()
+        in1 = regrouped(irreps_in1, in1, layout)
         keep = irrep_filter(filter_ir_out)
         out, instructions = [], []
         for i1, a in enumerate(in1):
@@ -119,7 +123,13 @@ class FullTensorProduct(TensorProduct):
                         out.append((a.mul * b.mul, ir))
         irreps_out, instructions = sort_outputs(out, instructions)
         super().__init__(
-            in1, in2, irreps_out, instructions, irrep_normalization=irrep_normalization, **kwargs
+            in1,
+            in2,
+            irreps_out,
+            instructions,
+            irrep_normalization=irrep_normalization,
+            layout=layout,
+            **kwargs,
         )
 
 
@@ -131,6 +141,7 @@ class ElementwiseTensorProduct(TensorProduct):
         irreps_in2: second input.
         filter_ir_out: irreps to keep; all by default.
         irrep_normalization: see ``TensorProduct``.
+        layout: see ``TensorProduct``; the inputs are regrouped, see ``irreps_in1``.
         **kwargs: passed on to ``TensorProduct``.
 
     Raises:
@@ -143,9 +154,11 @@ class ElementwiseTensorProduct(TensorProduct):
         irreps_in2: Irreps | str,
         filter_ir_out: Iterable[Irrep | str] | None = None,
         irrep_normalization: str | None = None,
+        layout: Layout = "mul_ir",
         **kwargs,
     ) -> None:
         in1, in2 = aligned(Irreps(irreps_in1).simplify(), Irreps(irreps_in2).simplify())
+        in1 = regrouped(irreps_in1, in1, layout)
         keep = irrep_filter(filter_ir_out)
         out, instructions = [], []
         for i, (a, b) in enumerate(zip(in1, in2, strict=True)):
@@ -154,5 +167,11 @@ class ElementwiseTensorProduct(TensorProduct):
                     instructions.append((i, i, len(out), "uuu", False))
                     out.append((a.mul, ir))
         super().__init__(
-            in1, in2, Irreps(out), instructions, irrep_normalization=irrep_normalization, **kwargs
+            in1,
+            in2,
+            Irreps(out),
+            instructions,
+            irrep_normalization=irrep_normalization,
+            layout=layout,
+            **kwargs,
         )

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from .irrep import Irrep
 from .irreps import Irreps
-from .layout import convert_layout
+from .layout import Layout, convert_layout, regrouped
 from .tensor_product import TensorProduct
 from .tensor_product_sub import irrep_filter, sort_outputs
 
@@ -28,6 +28,7 @@ class TensorSquare(TensorProduct):
         irreps_out: output of the weighted form.
         filter_ir_out: irreps to keep in the other; all by default.
         irrep_normalization: "component" (default), "norm" or "none".
+        layout: of the input and of the output.
         **kwargs: passed on to ``TensorProduct``.
 
     Raises:
@@ -40,6 +41,7 @@ class TensorSquare(TensorProduct):
         irreps_out: Irreps | str | None = None,
         filter_ir_out: Iterable[Irrep | str] | None = None,
         irrep_normalization: str | None = None,
+        layout: Layout = "mul_ir",
         **kwargs,
     ) -> None:
         normalization = irrep_normalization or "component"
@@ -49,7 +51,7 @@ class TensorSquare(TensorProduct):
             )
         if irreps_out is not None and filter_ir_out is not None:
             raise ValueError("give irreps_out or filter_ir_out, not both")
-        irreps = Irreps(irreps_in).simplify()
+        irreps = regrouped(irreps_in, Irreps(irreps_in).simplify(), layout)
         if irreps_out is None:
             out, instructions = _square_paths(irreps, irrep_filter(filter_ir_out), normalization)
         else:
@@ -61,6 +63,7 @@ class TensorSquare(TensorProduct):
             out,
             instructions,
             irrep_normalization="none",
+            layout=layout,
             **kwargs,
         )
         self.irreps_in = irreps
