@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import vesin
-from jaxtyping import Int32, Int64
+from jaxtyping import Int64
 
 from .cell import check_cell, complete_cell
 
@@ -12,7 +12,10 @@ from .cell import check_cell, complete_cell
 # hundred thousand cells and the others few.
 _MAX_CELLS_PER_AXIS = 20_000
 
-_EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3), np.int32))
+# Below this many atoms, starting threads takes longer than the work.
+_THREADS_FROM = 1000
+
+_EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
 
 
 def _close_gaps(positions: np.ndarray, direction: np.ndarray, cutoff: float) -> np.ndarray:
@@ -48,7 +51,7 @@ def _bounded(positions, cell, pbc, cutoff: float) -> np.ndarray:
 
 def _sorted(senders, receivers, shifts, n_atoms: int):
     """Order by receiver, then sender, then shift: the same on every run and machine."""
-    low = shifts.min(axis=0).astype(np.int64)
+    low = shifts.min(axis=0)
     spans = [int(s) for s in shifts.max(axis=0) - low + 1]
     if n_atoms * n_atoms * spans[0] * spans[1] * spans[2] < 2**62:
         key = receivers * n_atoms + senders
@@ -63,7 +66,7 @@ def _sorted(senders, receivers, shifts, n_atoms: int):
 def neighbor_list(
     positions, cell, pbc, cutoff: float
 ) -> tuple[
-    Int64[np.ndarray, " n_edges"], Int64[np.ndarray, " n_edges"], Int32[np.ndarray, "n_edges 3"]
+    Int64[np.ndarray, " n_edges"], Int64[np.ndarray, " n_edges"], Int64[np.ndarray, "n_edges 3"]
 ]:
     """All directed pairs of atoms closer than a cutoff, periodic images included.
 
@@ -98,9 +101,11 @@ def neighbor_list(
     if len(xyz) == 0:
         return _EMPTY
     full = complete_cell(rows, periodic)
-    xyz = _bounded(xyz, full, periodic, float(cutoff))
+    # vesin is right for atoms outside the cell, but slow where some directions are open.
+    wraps = np.where(periodic, np.floor(xyz @ np.linalg.inv(full)), 0.0)
+    xyz = _bounded(xyz - wraps @ full, full, periodic, float(cutoff))
     receivers, senders, shifts, distances = vesin.NeighborList(
-        cutoff=float(cutoff), full_list=True
+        cutoff=float(cutoff), full_list=True, n_threads=1 if len(xyz) < _THREADS_FROM else 0
     ).compute(points=xyz, box=full, periodic=periodic, quantities="ijSd")
     if len(distances) == 0:
         return _EMPTY
@@ -110,4 +115,7 @@ def neighbor_list(
             f"atoms {int(receivers[pair])} and {int(senders[pair])} are at the same place "
             f"(shift {shifts[pair].tolist()}); remove the duplicate"
         )
-    return _sorted(senders.astype(np.int64), receivers.astype(np.int64), shifts, len(xyz))
+    senders, receivers = senders.astype(np.int64), receivers.astype(np.int64)
+    wraps = wraps.astype(np.int64)
+    shifts = shifts.astype(np.int64) + wraps[receivers] - wraps[senders]
+    return _sorted(senders, receivers, shifts, len(xyz))
