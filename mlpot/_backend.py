@@ -42,11 +42,10 @@ class _MissingBackend(importlib.abc.MetaPathFinder):
     def __init__(self, message: str) -> None:
         self.message = message
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: str, path=None, target=None) -> None:
         parts = fullname.split(".")
         if parts[0] == "mlpot" and len(parts) == 2 and parts[1] not in _WITHOUT_MLX:
             raise ImportError(self.message)
-        return None
 
 
 def turn_tf32_off() -> None:

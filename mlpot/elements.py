@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from operator import index
+from typing import SupportsIndex
 
 #: Symbols by atomic number; index 0 is the placeholder "X".
 SYMBOLS: tuple[str, ...] = tuple(
@@ -45,15 +47,15 @@ COVALENT_RADII: tuple[float, ...] = (
 )
 
 
-def symbol(number: int) -> str:
+def symbol(number: SupportsIndex) -> str:
     """Symbol of the element with this atomic number.
 
     Raises:
         ValueError: no element has this number.
     """
-    if not 0 <= number < len(SYMBOLS):
+    if not 0 <= index(number) < len(SYMBOLS):
         raise ValueError(f"no element has atomic number {number}: give 1 to {len(SYMBOLS) - 1}")
-    return SYMBOLS[number]
+    return SYMBOLS[index(number)]
 
 
 def atomic_number(name: str) -> int:
@@ -70,6 +72,6 @@ def atomic_number(name: str) -> int:
     return number
 
 
-def format_elements(numbers: Iterable[int]) -> str:
+def format_elements(numbers: Iterable[SupportsIndex]) -> str:
     """Readable list of elements, each once, by atomic number: [6, 1, 1] -> "H, C"."""
-    return ", ".join(symbol(number) for number in sorted({int(number) for number in numbers}))
+    return ", ".join(symbol(number) for number in sorted({index(number) for number in numbers}))

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
+# Set before MLX starts. Workers that run side by side share neither cores nor MLX's compile cache,
+# which has no lock.
+os.environ.setdefault("MPLBACKEND", "Agg")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("MLPOT_NUM_THREADS", "1")
+    os.environ["TMPDIR"] = os.path.join(
+        tempfile.gettempdir(), f"mlpot-{os.environ['PYTEST_XDIST_WORKER']}"
+    )
+    os.makedirs(os.environ["TMPDIR"], exist_ok=True)
+    tempfile.tempdir = None
+
 import hypothesis
 from jaxtyping import install_import_hook
 

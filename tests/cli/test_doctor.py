@@ -1,0 +1,88 @@
+"""`mlpot doctor`: what it finds, and what it advises."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import mlx.core as mx
+import pytest
+import typer
+
+from mlpot.cli import doctor
+
+
+def by_topic(findings: list[doctor.Finding]) -> dict[str, doctor.Finding]:
+    return {finding.topic: finding for finding in findings}
+
+
+def test_report_of_this_machine(capsys):
+    doctor.doctor()
+    out = capsys.readouterr().out
+    for topic in ("mlpot", "Python", "MLX", "device", "TF32", "BLAS", "kernels", "packages"):
+        assert topic in out
+    assert "cannot be imported" not in out
+
+
+def test_speed_is_measured():
+    assert 0.01 < doctor.measure_gflops(size=128, seconds=0.05) < 1e5
+
+
+def test_two_backends_are_refused(monkeypatch):
+    monkeypatch.setattr(doctor, "version_of", lambda name: "0.32.4" if "mlx-c" in name else None)
+    finding = by_topic(doctor.find_backend())["MLX"]
+    assert "overwrite" in finding.advice
+    assert not finding.fatal
+
+
+def test_missing_backend_is_fatal(monkeypatch, capsys):
+    fatal = doctor.Finding("MLX", "cannot be imported", 'pip install "mlpot[cpu]"', True)
+    monkeypatch.setattr(doctor, "find_backend", lambda: [fatal])
+    with pytest.raises(typer.Exit) as caught:
+        doctor.doctor()
+    assert caught.value.exit_code == 1
+    assert 'pip install "mlpot[cpu]"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("value", "warned"), [("0", False), ("1", True)])
+def test_tf32(monkeypatch, value, warned):
+    monkeypatch.setenv("MLX_ENABLE_TF32", value)
+    [finding] = doctor.find_tf32()
+    assert bool(finding.advice) == warned
+
+
+def test_slow_blas_is_told(monkeypatch):
+    from mlpot import _blas
+
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr(_blas, "status", lambda: _blas.BlasStatus(False, reason="no OpenBLAS"))
+    [finding] = doctor.find_blas()
+    assert "netlib" in finding.value
+    assert "no OpenBLAS" in finding.advice
+
+
+def test_missing_packages_come_with_the_command(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    finding = by_topic(doctor.find_packages())["phonons"]
+    assert finding.value == "missing: phonopy, spglib, seekpath"
+    assert finding.advice == 'pip install "mlpot[phonons]"'
+
+
+def test_compiler_is_needed_on_linux_only(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    [finding] = doctor.find_compiler()
+    assert "g++" in finding.advice
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    assert doctor.find_compiler() == []
+
+
+def test_device_names_a_gpu(monkeypatch):
+    class Device:
+        type = mx.DeviceType.gpu
+
+        def __str__(self) -> str:
+            return "Device(gpu, 0)"
+
+    monkeypatch.setattr(mx, "default_device", Device)
+    monkeypatch.setattr(mx, "device_info", lambda: {"device_name": "X1", "memory_size": 2**34})
+    assert "X1, 16 GiB" in doctor._describe_device(mx)
