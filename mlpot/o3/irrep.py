@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -31,7 +31,7 @@ class Irrep(tuple[int, int]):
 
     __slots__ = ()
 
-    def __new__(cls, l: int | str | tuple | Irrep, p: int | None = None) -> Self:  # noqa: D102
+    def __new__(cls, l: int | str | tuple | Irrep, p: int | None = None) -> Irrep:  # noqa: D102
         if p is None:
             if isinstance(l, Irrep):
                 return l  # pyright: ignore[reportReturnType]

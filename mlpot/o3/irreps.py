@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 from .irrep import Irrep
 from .mul_ir import MulIr, as_block, parse_block
@@ -36,7 +36,7 @@ class Irreps(tuple[MulIr, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, irreps: str | Irrep | Irreps | Iterable | None = None) -> Self:  # noqa: D102
+    def __new__(cls, irreps: str | Irrep | Irreps | Iterable | None = None) -> Irreps:  # noqa: D102
         if isinstance(irreps, Irreps):
             return irreps  # pyright: ignore[reportReturnType]
         if irreps is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 from .irrep import Irrep
 
@@ -13,7 +13,7 @@ class MulIr(tuple[int, Irrep]):
 
     __slots__ = ()
 
-    def __new__(cls, mul: int | tuple, ir: Irrep | None = None) -> Self:  # noqa: D102
+    def __new__(cls, mul: int | tuple, ir: Irrep | None = None) -> MulIr:  # noqa: D102
         if isinstance(mul, tuple):
             return super().__new__(cls, mul)
         assert ir is not None
