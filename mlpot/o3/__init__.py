@@ -15,6 +15,7 @@ from .linear import Linear
 from .mul_ir import MulIr
 from .norm import Norm
 from .random_rotation import rand_angles, rand_axis_angle, rand_matrix, rand_quaternion
+from .reduced_tensor_products import ReducedTensorProducts
 from .representation import wigner_D
 from .rotation import (
     angles_to_axis_angle,
@@ -44,6 +45,9 @@ from .rotation_composition import (
     inverse_angles,
     inverse_quaternion,
 )
+from .s2_grid import irfft, rfft, s2_grid, spherical_harmonics_s2_grid
+from .s2_transforms import FromS2Grid, ToS2Grid
+from .so3_grid import SO3Grid
 from .tensor_product import TensorProduct
 from .tensor_product_instructions import Instruction
 from .tensor_product_sub import (
@@ -56,6 +60,7 @@ from .wigner3j import clebsch_gordan, wigner_3j, wigner_3j_numpy
 
 __all__ = [
     "ElementwiseTensorProduct",
+    "FromS2Grid",
     "FullTensorProduct",
     "FullyConnectedTensorProduct",
     "Instruction",
@@ -65,10 +70,13 @@ __all__ = [
     "Linear",
     "MulIr",
     "Norm",
+    "ReducedTensorProducts",
+    "SO3Grid",
     "SphericalHarmonics",
     "SphericalHarmonicsAlphaBeta",
     "TensorProduct",
     "TensorSquare",
+    "ToS2Grid",
     "angles_to_axis_angle",
     "angles_to_matrix",
     "angles_to_quaternion",
@@ -86,6 +94,7 @@ __all__ = [
     "identity_quaternion",
     "inverse_angles",
     "inverse_quaternion",
+    "irfft",
     "matrix_to_angles",
     "matrix_to_axis_angle",
     "matrix_to_quaternion",
@@ -99,10 +108,13 @@ __all__ = [
     "rand_axis_angle",
     "rand_matrix",
     "rand_quaternion",
+    "rfft",
+    "s2_grid",
     "so3_generators",
     "spherical_harmonics",
     "spherical_harmonics_alpha",
     "spherical_harmonics_alpha_beta",
+    "spherical_harmonics_s2_grid",
     "su2_generators",
     "wigner_3j",
     "wigner_3j_numpy",
