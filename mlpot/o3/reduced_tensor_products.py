@@ -71,7 +71,7 @@ class ReducedTensorProducts(nn.Module):
         self._matrix = Constant(self._basis.values.reshape(self.irreps_out.dim, -1).T)
 
     @property
-    def change_of_basis(self) -> Float[mx.array, dim_out * dims_in]:
+    def change_of_basis(self) -> Float[mx.array, "dim_out ..."]:
         """Q, (irreps_out.dim, dim of the first input, dim of the second, ...), float32."""
         return self._basis(mx.float32)
 
