@@ -20,8 +20,8 @@ import hypothesis
 from jaxtyping import install_import_hook
 
 # Every function of the package then checks its jaxtyping annotations, such as
-# Float[mx.array, "n_atoms 3"], at each call; an int may stand for a float, as everywhere.
-install_import_hook("mlpot", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+# Float[mx.array, "n_atoms 3"], at each call.
+install_import_hook("mlpot", "annotation_check.check")
 
 # The same examples at every run, however slow the machine is.
 hypothesis.settings.register_profile(
