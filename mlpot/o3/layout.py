@@ -55,7 +55,7 @@ def split_columns(x: mx.array, widths: Sequence[int], axis: int = -1) -> list[mx
 
 def split_blocks(
     x: Float[mx.array, "n dim"], irreps: Irreps, layout: Layout
-) -> list[Float[mx.array, "n components mul"]]:
+) -> list[Float[mx.array, "n _ _"]]:
     """Blocks of features, each (n, 2l+1, mul), whatever the layout."""
     blocks = []
     for (mul, ir), piece in zip(irreps, split_columns(x, [b.dim for b in irreps]), strict=True):
@@ -67,7 +67,7 @@ def split_blocks(
 
 
 def join_blocks(
-    blocks: Sequence[Float[mx.array, "n components mul"]], layout: Layout
+    blocks: Sequence[Float[mx.array, "n _ _"]], layout: Layout
 ) -> Float[mx.array, "n dim"]:
     """Features in the layout wanted from (n, 2l+1, mul) blocks (at least one)."""
     flat = []

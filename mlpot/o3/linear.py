@@ -51,7 +51,7 @@ class Linear(mlx.nn.Module):
         f_out: int | None = None,
         internal_weights: bool | None = None,
         shared_weights: bool | None = None,
-        instructions: Sequence[tuple[int, int]] | None = None,
+        instructions: Sequence[Sequence[int]] | None = None,
         biases: bool | Sequence[bool] = False,
         path_normalization: str = "element",
         layout: Layout = "mul_ir",

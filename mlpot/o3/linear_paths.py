@@ -33,7 +33,7 @@ class Group(NamedTuple):
 def linear_instructions(
     irreps_in: Irreps,
     irreps_out: Irreps,
-    pairs: Sequence[tuple[int, int]] | None,
+    pairs: Sequence[Sequence[int]] | None,
     f_in: int,
     path_normalization: str,
 ) -> list[LinearInstruction]:

@@ -50,7 +50,7 @@ class TensorProduct(mlx.nn.Module):
         irreps_in1: Irreps | str,
         irreps_in2: Irreps | str,
         irreps_out: Irreps | str,
-        instructions: Sequence[tuple],
+        instructions: Sequence[Sequence],
         in1_var: Sequence[float] | None = None,
         in2_var: Sequence[float] | None = None,
         out_var: Sequence[float] | None = None,

@@ -62,7 +62,7 @@ def complete_instructions(
     irreps1: Irreps,
     irreps2: Irreps,
     irreps_out: Irreps,
-    instructions: Sequence[tuple],
+    instructions: Sequence[Sequence],
     variances: tuple[Sequence[float], Sequence[float], Sequence[float]],
     irrep_normalization: str,
     path_normalization: str,
