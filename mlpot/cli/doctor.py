@@ -139,7 +139,8 @@ def find_compiler() -> list[Finding]:
     compiler = shutil.which("g++")
     if compiler:
         return [Finding("compiler", compiler)]
-    return [Finding("compiler", "g++ not found", "mx.compile needs it: apt-get install g++")]
+    advice = "mx.compile does nothing without it: apt-get install g++"
+    return [Finding("compiler", "g++ not found", advice)]
 
 
 def find_packages() -> list[Finding]:
