@@ -44,6 +44,8 @@ def build(op, spec):
     for key in ("act", "scalar_nonlinearity"):
         if key in args:
             args[key] = ACTS[args[key]]
+    if op == "S2Activation":
+        args["irreps"] = o3.Irreps(args["irreps"])
     if op == "NormActivation":
         args["irreps_in"] = o3.Irreps(args["irreps_in"])
     if op in ("TensorProduct", "FullyConnectedTensorProduct", "Linear"):
@@ -71,6 +73,9 @@ def build(op, spec):
             return call(module, dict(zip(named, weights, strict=True)), (x,))
 
         return run, shapes + [tuple(p.shape) for p in named.values()], facts
+    if op == "SO3Activation":
+        width = sum((2 * l + 1) ** 2 for l in range(spec["lmax_in"] + 1))
+        return module, [(n, width)], facts
     lead = () if spec.get("shared_weights", True) else (n,)
     if op == "Linear":
         f = (spec["f_in"], spec["f_out"]) if "f_in" in spec else ()

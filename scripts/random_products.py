@@ -218,6 +218,26 @@ def case_basis(rng, basis, cutoff):
     }
 
 
+def case_s2(rng):
+    lmax, p_val, p_arg = int(rng.integers(0, 4)), rng.choice([-1, 1]), rng.choice([-1, 1])
+    return "S2Activation", {
+        "irreps": str(o3.Irreps([(1, (l, int(p_val * p_arg**l))) for l in range(lmax + 1)])),
+        "act": ["tanh", "abs"][rng.integers(2)] if p_val == -1 else "silu",
+        "res": int(2 * rng.integers(lmax + 2, 8)),
+        "lmax_out": int(rng.integers(0, lmax + 2)),
+        "normalization": str(rng.choice(["component", "norm"])),
+    }
+
+
+def case_so3(rng):
+    return "SO3Activation", {
+        "lmax_in": int(rng.integers(0, 3)),
+        "lmax_out": int(rng.integers(0, 3)),
+        "act": "tanh",
+        "resolution": int(rng.integers(4, 6)),
+    }
+
+
 def makers():
     """Functions that draw a case, one for each case."""
     found = [lambda r, m=m: case_tensor_product(r, m) for m in MODES for _ in range(9)]
@@ -229,4 +249,5 @@ def makers():
         for cutoff in (True, False):
             found.append(lambda r, b=basis, c=cutoff: case_basis(r, b, c))
     found.append(lambda _: ("soft_unit_step", {}))
+    found += [case_s2] * 8 + [case_so3] * 4
     return found

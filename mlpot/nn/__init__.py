@@ -10,6 +10,7 @@ from .fully_connected_net import FullyConnectedNet
 from .gate import Gate
 from .norm_activation import NormActivation
 from .normalization_constants import activation_constant
+from .s2_activation import S2Activation, SO3Activation
 from .smooth_step import smooth_bump, soft_unit_step
 from .soft_one_hot import soft_one_hot_linspace
 
@@ -23,6 +24,8 @@ __all__ = [
     "Gate",
     "Identity",
     "NormActivation",
+    "S2Activation",
+    "SO3Activation",
     "activation_constant",
     "bessel",
     "cosine_cutoff",

@@ -144,7 +144,7 @@ def complete_resolution(
     if res_beta is None:
         res_beta = 2 * (lmax + 1) if lmax is not None else 2 * (((res_alpha or 0) + 1) // 2)
     if res_alpha is None:
-        res_alpha = 2 * lmax + 1 if lmax is not None else res_beta - 1
+        res_alpha = res_beta - 1 if lmax is None else max(2 * lmax + 1, res_beta - 1)
     if lmax is None:
         lmax = min(res_beta // 2 - 1, (res_alpha - 1) // 2)
     if res_beta % 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from .irrep import Irrep
@@ -35,17 +36,23 @@ def aligned(irreps1: Irreps, irreps2: Irreps) -> tuple[Irreps, Irreps]:
             f"{irreps1} has {irreps1.num_irreps} channels and {irreps2} has "
             f"{irreps2.num_irreps}; an elementwise product needs equal numbers"
         )
-    rest1, rest2 = [list(b) for b in irreps1], [list(b) for b in irreps2]
-    out1, out2 = [], []
-    while rest1 and rest2:
-        mul = min(rest1[0][0], rest2[0][0])
-        for rest, out in ((rest1, out1), (rest2, out2)):
-            if mul > 0:
-                out.append((mul, rest[0][1]))
-            rest[0][0] -= mul
-        rest1 = [b for b in rest1 if b[0] > 0]
-        rest2 = [b for b in rest2 if b[0] > 0]
-    return Irreps(out1), Irreps(out2)
+    ends = sorted({0, *_ends(irreps1), *_ends(irreps2)})
+    cuts = [
+        [
+            (
+                stop - start,
+                next(b.ir for b, end in zip(irreps, _ends(irreps), strict=True) if end > start),
+            )
+            for start, stop in itertools.pairwise(ends)
+        ]
+        for irreps in (irreps1, irreps2)
+    ]
+    return Irreps(cuts[0]), Irreps(cuts[1])
+
+
+def _ends(irreps: Irreps) -> list[int]:
+    """Number of channels up to and with each block."""
+    return list(itertools.accumulate(block.mul for block in irreps))
 
 
 class FullyConnectedTensorProduct(TensorProduct):
