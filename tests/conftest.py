@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 
 # Set before MLX starts. Workers that run side by side share neither cores nor MLX's compile cache,
@@ -10,11 +12,8 @@ import tempfile
 os.environ.setdefault("MPLBACKEND", "Agg")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("MLPOT_NUM_THREADS", "1")
-    os.environ["TMPDIR"] = os.path.join(
-        tempfile.gettempdir(), f"mlpot-{os.environ['PYTEST_XDIST_WORKER']}"
-    )
-    os.makedirs(os.environ["TMPDIR"], exist_ok=True)
-    tempfile.tempdir = None
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="mlpot-tests-")
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
 import hypothesis
 from jaxtyping import install_import_hook
