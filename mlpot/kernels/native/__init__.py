@@ -1,0 +1,42 @@
+"""Values of the primitives from C++ kernels, for CPUs: float32 and float64, SIMD and threads.
+
+The kernels are compiled for this machine and the installed MLX when they are first needed, and
+kept in the user's cache folder. Where that is not possible, :func:`available` is False,
+:func:`why_not` says why, and plain MLX takes over.
+"""
+
+from .loader import (
+    CacheState,
+    available,
+    build,
+    cache_state,
+    num_threads,
+    set_num_threads,
+    takes,
+    why_not,
+)
+from .values import (
+    CONVOLUTION_MAPS,
+    ELEMENTARY_FUNCTIONS,
+    convolution,
+    elementary,
+    gather,
+    segment_sum,
+)
+
+__all__ = [
+    "CONVOLUTION_MAPS",
+    "ELEMENTARY_FUNCTIONS",
+    "CacheState",
+    "available",
+    "build",
+    "cache_state",
+    "convolution",
+    "elementary",
+    "gather",
+    "num_threads",
+    "segment_sum",
+    "set_num_threads",
+    "takes",
+    "why_not",
+]

@@ -1,0 +1,83 @@
+// The Python module: plain functions on mx.array, made to share MLX's own array type (nanobind
+// domain "mlx").
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "primitives.h"
+#include "threads.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using mlpot::Convolution;
+namespace mx = mlx::core;
+
+Convolution::Map map_named(const std::string& name) {
+  if (name == "conv") return Convolution::Map::conv;
+  if (name == "conv_x") return Convolution::Map::x;
+  if (name == "conv_y") return Convolution::Map::y;
+  if (name == "conv_w") return Convolution::Map::w;
+  if (name == "conv_yw") return Convolution::Map::yw;
+  throw std::invalid_argument("no map of a convolution is named " + name);
+}
+
+mlpot::Function function_named(const std::string& name) {
+  using mlpot::Function;
+  const std::pair<const char*, Function> all[] = {
+      {"exp", Function::exp},     {"sin", Function::sin},         {"cos", Function::cos},
+      {"tanh", Function::tanh},   {"sigmoid", Function::sigmoid}, {"silu", Function::silu0},
+      {"silu1", Function::silu1}, {"silu2", Function::silu2},     {"silu3", Function::silu3}};
+  for (const auto& [key, value] : all)
+    if (name == key) return value;
+  throw std::invalid_argument("no function is named " + name);
+}
+
+mx::Stream cpu_stream(const mx::StreamOrDevice& s) {
+  const mx::Stream stream = mx::to_stream(s);
+  if (stream.device != mx::Device::cpu)
+    throw std::invalid_argument("mlpot's native kernels need a CPU stream");
+  return stream;
+}
+
+}  // namespace
+
+NB_MODULE(_mlpot_native, m) {
+  // Plans live in caches of models that may exist until the interpreter ends.
+  nb::set_leak_warnings(false);
+  nb::class_<mlpot::Plan>(m, "Plan")
+      .def(nb::init<int, int, int, int, const std::vector<int>&, const std::vector<double>&>(),
+           "dim_x"_a, "dim_y"_a, "n_weights"_a, "dim_out"_a, "paths"_a, "coefficients"_a);
+  m.def(
+      "convolution",
+      [](std::shared_ptr<mlpot::Plan> plan, const std::string& map,
+         const std::vector<mx::array>& arrays, mx::StreamOrDevice s) {
+        return Convolution::make(plan, map_named(map), arrays, cpu_stream(s));
+      },
+      "plan"_a, "map"_a, "arrays"_a, "stream"_a = nb::none());
+  m.def(
+      "gather",
+      [](const mx::array& x, const mx::array& index, mx::StreamOrDevice s) {
+        return mlpot::Rows::make(true, 0, {x, index}, cpu_stream(s))[0];
+      },
+      "x"_a, "index"_a, "stream"_a = nb::none());
+  m.def(
+      "segment_sum",
+      [](const mx::array& x, const mx::array& index, int n_segments, mx::StreamOrDevice s) {
+        return mlpot::Rows::make(false, n_segments, {x, index}, cpu_stream(s))[0];
+      },
+      "x"_a, "index"_a, "n_segments"_a, "stream"_a = nb::none());
+  m.def(
+      "elementary",
+      [](const std::string& name, const mx::array& x, mx::StreamOrDevice s) {
+        return mlpot::Elementary::make(function_named(name), x, cpu_stream(s));
+      },
+      "name"_a, "x"_a, "stream"_a = nb::none());
+  m.def("set_num_threads", &mlpot::set_num_threads, "n"_a);
+  m.def("num_threads", &mlpot::num_threads);
+  m.attr("vector_bytes") = MLPOT_VECTOR_BYTES;
+}

@@ -1,0 +1,172 @@
+// MLX primitives around the kernels: lazy, on a CPU stream, values only. Derivatives are the
+// business of the custom functions of mlpot.kernels.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "convolution.h"
+#include "elementary.h"
+#include "mlx/allocator.h"
+#include "mlx/array.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
+#include "mlx/primitives.h"
+#include "mlx/utils.h"
+#include "segment.h"
+
+namespace mlpot {
+
+namespace mx = mlx::core;
+
+// What all have in common. `Derived` names its kernel by `call<T>(inputs, outputs)`.
+class Native : public mx::Primitive {
+ public:
+  using mx::Primitive::Primitive;
+
+  void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override {
+    throw std::runtime_error("mlpot's native kernels run on the CPU");
+  }
+
+  // Members of a batch one after the other: the kernels are parallel in themselves.
+  std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
+                                                           const std::vector<int>& axes) override {
+    int size = 0;
+    for (size_t i = 0; i < inputs.size(); i++)
+      if (axes[i] >= 0) size = inputs[i].shape(axes[i]);
+    std::vector<std::vector<mx::array>> columns;
+    for (int b = 0; b < size; b++) {
+      std::vector<mx::array> member;
+      for (size_t i = 0; i < inputs.size(); i++)
+        member.push_back(axes[i] < 0 ? inputs[i] : mx::take(inputs[i], b, axes[i], stream()));
+      auto outputs = apply(member);
+      columns.resize(outputs.size());
+      for (size_t k = 0; k < outputs.size(); k++) columns[k].push_back(outputs[k]);
+    }
+    std::vector<mx::array> stacked;
+    for (const auto& column : columns) stacked.push_back(mx::stack(column, 0, stream()));
+    return {stacked, std::vector<int>(stacked.size(), 0)};
+  }
+
+  // The same operation on other arrays.
+  virtual std::vector<mx::array> apply(const std::vector<mx::array>& inputs) = 0;
+
+ protected:
+  // Allocates the outputs and runs kernel(inputs, outputs) when the stream gets there. The arrays
+  // are captured by pointer: MLX keeps them alive until then.
+  template <class T, class Kernel>
+  void enqueue(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs,
+               Kernel kernel) {
+    std::vector<const void*> in;
+    std::vector<T*> out;
+    for (mx::array& o : outputs) {
+      if (o.data_shared_ptr() == nullptr) o.set_data(mx::allocator::malloc(o.nbytes()));
+      out.push_back(o.data<T>());
+    }
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    for (const mx::array& i : inputs) {
+      in.push_back(i.data<void>());
+      encoder.set_input_array(i);
+    }
+    for (mx::array& o : outputs) encoder.set_output_array(o);
+    encoder.dispatch([in, out, kernel]() { kernel(in, out); });
+  }
+};
+
+inline std::vector<mx::array> in_row_order(std::vector<mx::array> arrays, const mx::Stream& s) {
+  for (mx::array& a : arrays) a = mx::contiguous(a, false, s);
+  return arrays;
+}
+
+inline mx::Dtype float_type(const mx::array& a) {
+  if (a.dtype() != mx::float32 && a.dtype() != mx::float64)
+    throw std::invalid_argument("mlpot's native kernels take float32 and float64 arrays");
+  return a.dtype();
+}
+
+// conv (x, y, w) -> out; conv_x (y, w, g) -> x_bar; conv_y (x, w, g) -> y_bar;
+// conv_w (x, y, g) -> w_bar; conv_yw (x, y, w, g) -> y_bar, w_bar. The five index arrays follow.
+class Convolution : public Native {
+ public:
+  enum class Map { conv, x, y, w, yw };
+
+  Convolution(mx::Stream s, std::shared_ptr<const Plan> plan, Map map)
+      : Native(s), plan_(std::move(plan)), map_(map) {}
+
+  const char* name() const override { return "MlpotConvolution"; }
+  bool is_equivalent(const mx::Primitive& other) const override {
+    const auto& o = static_cast<const Convolution&>(other);
+    return o.plan_ == plan_ && o.map_ == map_;
+  }
+  std::vector<mx::array> apply(const std::vector<mx::array>& inputs) override {
+    return make(plan_, map_, inputs, stream());
+  }
+
+  static std::vector<mx::array> make(const std::shared_ptr<const Plan>& plan, Map map,
+                                     const std::vector<mx::array>& inputs, mx::Stream s);
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override;
+
+ private:
+  template <class T>
+  void eval(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs);
+
+  std::shared_ptr<const Plan> plan_;
+  Map map_;
+};
+
+// x (n, ...), index (m) -> x[index]; or the sum of the rows of x that share an index.
+class Rows : public Native {
+ public:
+  Rows(mx::Stream s, bool gather, int n_segments)
+      : Native(s), gather_(gather), n_segments_(n_segments) {}
+
+  const char* name() const override { return gather_ ? "MlpotGather" : "MlpotSegmentSum"; }
+  bool is_equivalent(const mx::Primitive& other) const override {
+    const auto& o = static_cast<const Rows&>(other);
+    return o.gather_ == gather_ && o.n_segments_ == n_segments_;
+  }
+  std::vector<mx::array> apply(const std::vector<mx::array>& inputs) override {
+    return make(gather_, n_segments_, inputs, stream());
+  }
+
+  static std::vector<mx::array> make(bool gather, int n_segments,
+                                     const std::vector<mx::array>& inputs, mx::Stream s);
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override;
+
+ private:
+  template <class T>
+  void eval(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs);
+
+  bool gather_;
+  int n_segments_;
+};
+
+class Elementary : public Native {
+ public:
+  Elementary(mx::Stream s, Function f) : Native(s), f_(f) {}
+
+  const char* name() const override { return "MlpotElementary"; }
+  bool is_equivalent(const mx::Primitive& other) const override {
+    return static_cast<const Elementary&>(other).f_ == f_;
+  }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    return {inputs[0].shape()};
+  }
+  std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
+                                                           const std::vector<int>& axes) override {
+    return {apply(inputs), axes};
+  }
+  std::vector<mx::array> apply(const std::vector<mx::array>& inputs) override {
+    return {make(f_, inputs[0], stream())};
+  }
+
+  static mx::array make(Function f, const mx::array& x, mx::Stream s);
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override;
+
+ private:
+  Function f_;
+};
+
+}  // namespace mlpot

@@ -1,0 +1,98 @@
+"""The kernels as functions of MLX arrays: values only, lazily evaluated.
+
+Derivatives are the business of the primitives that call these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from ..convolution_spec import ConvolutionSpec
+from ..edges import EdgeIndex
+from . import loader
+
+#: Maps of the convolution family with their arguments: ``convolution(spec, name, arrays, edges)``.
+CONVOLUTION_MAPS = {
+    "conv": ("x", "y", "w"),
+    "conv_x": ("y", "w", "g"),
+    "conv_y": ("x", "w", "g"),
+    "conv_w": ("x", "y", "g"),
+    "conv_yw": ("x", "y", "w", "g"),
+}
+
+#: Functions of :func:`elementary`; siluN is the N-th derivative of silu.
+ELEMENTARY_FUNCTIONS = (
+    *("exp", "sin", "cos", "tanh", "sigmoid"),
+    *("silu", "silu1", "silu2", "silu3"),
+)
+
+
+def _module() -> Any:
+    found = loader.module()
+    assert found is not None, "ask native.takes(...) first"
+    return found
+
+
+def _plan(spec: ConvolutionSpec) -> Any:
+    if "native" not in spec.caches:
+        integers, coefficients = [], [np.zeros(0)]
+        for p in spec.paths:
+            integers += [p.x_offset, p.x_stride, p.d1, p.y_offset, p.d2, p.w_offset]
+            integers += [p.out_offset, p.out_stride, p.d3, p.mul]
+            coefficients.append(np.asarray(p.coefficients, np.float64).ravel())
+        spec.caches["native"] = _module().Plan(
+            spec.dim_x,
+            spec.dim_y,
+            spec.n_weights,
+            spec.dim_out,
+            [int(i) for i in integers],
+            np.concatenate(coefficients).tolist(),
+        )
+    return spec.caches["native"]
+
+
+def convolution(
+    spec: ConvolutionSpec, name: str, arrays: Sequence[mx.array], edges: EdgeIndex
+) -> list[mx.array]:
+    """One map of the convolution family.
+
+    Args:
+        spec: the paths.
+        name: a key of ``CONVOLUTION_MAPS``; ``conv_yw`` is ``conv_y`` and ``conv_w`` in one pass.
+        arrays: its arguments in the order given there: x (n_nodes, dim_x), y (n_edges, dim_y),
+            w (n_edges, n_weights), g (n_nodes, dim_out), all float32 or all float64.
+        edges: edge list sorted by receiver.
+
+    Returns:
+        One array with the shape of what the map is the adjoint to (``conv``: of g); two arrays for
+        ``conv_yw``.
+    """
+    index = [
+        *(edges.senders, edges.receivers, edges.receiver_ptr),
+        *(edges.sender_perm, edges.sender_ptr),
+    ]
+    return _module().convolution(_plan(spec), name, [*arrays, *index])
+
+
+def gather(
+    x: Shaped[mx.array, "n_rows *rest"], index: Int[mx.array, " n"]
+) -> Shaped[mx.array, "n *rest"]:
+    """Rows ``x[index]``; an index outside raises when the result is evaluated."""
+    return _module().gather(x, index.astype(mx.int32))
+
+
+def segment_sum(
+    x: Shaped[mx.array, "n *rest"], index: Int[mx.array, " n"], n_segments: int
+) -> Shaped[mx.array, "n_segments *rest"]:
+    """Sums of the rows that share an index, each in the order of its rows."""
+    return _module().segment_sum(x, index.astype(mx.int32), n_segments)
+
+
+def elementary(name: str, x: Shaped[mx.array, "*shape"]) -> Shaped[mx.array, "*shape"]:
+    """A function of ``ELEMENTARY_FUNCTIONS``, elementwise."""
+    return _module().elementary(name, x)
