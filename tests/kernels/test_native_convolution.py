@@ -1,0 +1,272 @@
+"""The C++ convolution family against einsum in float64."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from mlpot.kernels import ConvolutionPath, ConvolutionSpec, EdgeIndex, native
+
+TOLERANCE = {mx.float32: 2e-6, mx.float64: 1e-13}
+
+# Blocks as (l1, l2, l3, channels); l = 4 has no kernel of its own.
+CASES = {
+    "all l up to 2": [
+        (l1, l2, l3, 32)
+        for l1 in range(3)
+        for l2 in range(3)
+        for l3 in range(abs(l1 - l2), min(l1 + l2, 2) + 1)
+    ],
+    "l up to 3": [
+        (l1, l2, l3, 16)
+        for l1 in range(4)
+        for l2 in range(4)
+        for l3 in range(abs(l1 - l2), min(l1 + l2, 3) + 1)
+    ],
+    "beyond the compiled sizes": [(4, 1, 4, 20), (3, 2, 4, 7), (4, 4, 0, 33), (0, 4, 4, 1)],
+    "one channel": [(0, 0, 0, 1), (0, 1, 1, 1), (0, 2, 2, 1)],
+    "unequal blocks": [(0, 1, 1, 50), (1, 1, 0, 8), (1, 0, 1, 3), (2, 2, 1, 128), (2, 0, 2, 17)],
+    "48 and 64": [(1, 1, 1, 48), (1, 2, 2, 64), (3, 0, 3, 48)],
+    "no path": [],
+}
+GRAPHS = {  # nodes, edges
+    "usual": (13, 90),
+    "one node": (1, 5),
+    "one edge": (4, 1),
+    "no edge": (3, 0),
+}
+
+
+def random_spec(blocks, rng, gap: int = 0) -> ConvolutionSpec:
+    """Paths with random couplings; the blocks of x with equal sizes are shared."""
+    x_blocks: dict[tuple[int, int], int] = {}
+    y_blocks: dict[int, int] = {}
+    couplings: dict[tuple[int, int, int], np.ndarray] = {}
+    dim_x = dim_y = n_weights = dim_out = 0
+    paths = []
+    for l1, l2, l3, mul in blocks:
+        d1, d2, d3 = 2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1
+        if (l1, mul) not in x_blocks:
+            x_blocks[l1, mul] = dim_x
+            dim_x += d1 * (mul + gap)
+        if l2 not in y_blocks:
+            y_blocks[l2] = dim_y
+            dim_y += d2
+        if (l1, l2, l3) not in couplings or rng.random() < 0.5:
+            c = rng.normal(size=(d1, d2, d3)) * (rng.random((d1, d2, d3)) < 0.5)
+            couplings[l1, l2, l3] = np.eye(d1)[:, None, :] * 0.7 if l2 == 0 and d1 == d3 else c
+        paths.append(
+            ConvolutionPath(
+                x_offset=x_blocks[l1, mul],
+                x_stride=mul + gap,
+                d1=d1,
+                y_offset=y_blocks[l2],
+                d2=d2,
+                w_offset=n_weights,
+                out_offset=dim_out,
+                out_stride=mul,
+                d3=d3,
+                mul=mul,
+                coefficients=couplings[l1, l2, l3],
+            )
+        )
+        n_weights += mul
+        dim_out += d3 * mul
+    return ConvolutionSpec(dim_x, dim_y, n_weights, dim_out, tuple(paths))
+
+
+def random_edges(n_nodes: int, n_edges: int, rng) -> EdgeIndex:
+    # The last node, if there are several, receives nothing and sends nothing.
+    members = max(1, n_nodes - 1)
+    receivers = np.sort(rng.integers(0, members, n_edges))
+    return EdgeIndex.from_pairs(rng.integers(0, members, n_edges), receivers, n_nodes)
+
+
+def einsum_family(spec, x, y, w, g, edges) -> dict[str, np.ndarray]:
+    """The four maps in float64."""
+    senders, receivers = np.array(edges.senders), np.array(edges.receivers)
+    out = np.zeros((x.shape[0], spec.dim_out))
+    x_bar, y_bar, w_bar = np.zeros_like(x), np.zeros_like(y), np.zeros_like(w)
+    for p in spec.paths:
+        to_x, to_out = p.x_columns(), p.out_columns()
+        to_y = slice(p.y_offset, p.y_offset + p.d2)
+        to_w = slice(p.w_offset, p.w_offset + p.mul)
+        c = p.coefficients
+        xe, ge = x[senders][:, to_x], g[receivers][:, to_out]
+        ye, we = y[:, to_y], w[:, to_w]
+        message = np.einsum("ijk,ec,eic,ej->ekc", c, we, xe, ye)
+        for e, n in enumerate(receivers):
+            out[n, to_out] += message[e]
+        for e, n in enumerate(senders):
+            x_bar[n, to_x] += np.einsum("ijk,c,kc,j->ic", c, we[e], ge[e], ye[e])
+        y_bar[:, to_y] += np.einsum("ijk,ec,eic,ekc->ej", c, we, xe, ge)
+        w_bar[:, to_w] += np.einsum("ijk,eic,ej,ekc->ec", c, xe, ye, ge)
+    return {"conv": out, "conv_x": x_bar, "conv_y": y_bar, "conv_w": w_bar}
+
+
+def random_inputs(spec, n_nodes, edges, rng, dtype):
+    shapes = {
+        "x": (n_nodes, spec.dim_x),
+        "y": (edges.n_edges, spec.dim_y),
+        "w": (edges.n_edges, spec.n_weights),
+        "g": (n_nodes, spec.dim_out),
+    }
+    return {k: mx.array(rng.normal(size=s), dtype=dtype) for k, s in shapes.items()}
+
+
+def evaluate(spec, arrays, edges) -> dict[str, list[np.ndarray]]:
+    with mx.stream(mx.cpu):
+        return {
+            name: [
+                np.array(r)
+                for r in native.convolution(spec, name, [arrays[a] for a in names], edges)
+            ]
+            for name, names in native.CONVOLUTION_MAPS.items()
+        }
+
+
+def relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    assert got.shape == want.shape
+    return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-300))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("case", CASES)
+def test_values_are_those_of_einsum(case, graph, dtype):
+    rng = np.random.default_rng()
+    n_nodes, n_edges = GRAPHS[graph]
+    spec = random_spec(CASES[case], rng, gap=int(rng.integers(0, 3)))
+    edges = random_edges(n_nodes, n_edges, rng)
+    arrays = random_inputs(spec, n_nodes, edges, rng, dtype)
+    host = {k: np.array(v, dtype=np.float64) for k, v in arrays.items()}
+    want = einsum_family(spec, host["x"], host["y"], host["w"], host["g"], edges)
+    got = evaluate(spec, arrays, edges)
+    for name, value in want.items():
+        assert relative_error(got[name][0], value) <= TOLERANCE[dtype], name
+    assert np.array_equal(got["conv_yw"][0], got["conv_y"][0])
+    assert np.array_equal(got["conv_yw"][1], got["conv_w"][0])
+
+
+def test_kernels_are_available():
+    assert native.available(), native.why_not()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
+def test_same_bits_in_two_runs_and_with_any_number_of_threads(dtype):
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["all l up to 2"], rng)
+    edges = random_edges(300, 3000, rng)
+    arrays = random_inputs(spec, 300, edges, rng, dtype)
+    before = native.num_threads()
+    results = []
+    try:
+        for n in (1, 2, 2, 5):
+            native.set_num_threads(n)
+            assert native.num_threads() == n
+            results.append(evaluate(spec, arrays, edges))
+    finally:
+        native.set_num_threads(before)
+    for other in results[1:]:
+        for name, values in results[0].items():
+            for a, b in zip(values, other[name], strict=True):
+                assert a.tobytes() == b.tobytes(), name
+
+
+def test_not_a_number_stays_where_it_belongs():
+    """Vectors reach beyond the channels of a block: what lies there must not matter."""
+    rng = np.random.default_rng()
+    spec = random_spec([(1, 1, 1, 5), (0, 2, 2, 5)], rng)
+    edges = random_edges(6, 30, rng)
+    arrays = random_inputs(spec, 6, edges, rng, mx.float32)
+    clean = evaluate(spec, arrays, edges)
+    poisoned = mx.where(mx.arange(spec.n_weights) >= 5, mx.array(np.nan), arrays["w"])
+    got = evaluate(spec, {**arrays, "w": poisoned}, edges)
+    first = spec.paths[0].out_columns().ravel()
+    assert np.array_equal(got["conv"][0][:, first], clean["conv"][0][:, first])
+    assert np.isnan(got["conv"][0][:, spec.paths[1].out_columns().ravel()]).any()
+    block = spec.paths[0].x_columns().ravel()
+    assert np.array_equal(got["conv_x"][0][:, block], clean["conv_x"][0][:, block])
+    assert np.array_equal(got["conv_y"][0][:, :3], clean["conv_y"][0][:, :3])
+    assert np.isnan(got["conv_y"][0][:, 3:]).all()
+
+
+def test_last_rows_are_not_read_beyond_their_array():
+    """One-column arrays: a vector reaches over the ends of many rows."""
+    rng = np.random.default_rng()
+    spec = random_spec([(0, 0, 0, 1)], rng)
+    for n in range(1, 40):
+        edges = EdgeIndex.from_pairs(np.arange(n), np.arange(n), n)
+        arrays = random_inputs(spec, n, edges, rng, mx.float64)
+        got = evaluate(spec, arrays, edges)["conv"][0]
+        want = 0.7 * np.array(arrays["x"]) * np.array(arrays["y"]) * np.array(arrays["w"])
+        assert relative_error(got, want) <= 1e-15
+
+
+def test_views_and_transposed_arrays_are_taken():
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["one channel"], rng)
+    edges = random_edges(7, 20, rng)
+    arrays = random_inputs(spec, 7, edges, rng, mx.float64)
+    with mx.stream(mx.cpu):
+        views = {k: mx.concatenate([v, v]).T.reshape(v.shape[1], -1).T for k, v in arrays.items()}
+        views = {k: v[: arrays[k].shape[0]] for k, v in views.items()}
+    for name, values in evaluate(spec, arrays, edges).items():
+        for a, b in zip(values, evaluate(spec, views, edges)[name], strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_vmap_is_a_loop_over_the_batch():
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["48 and 64"], rng)
+    edges = random_edges(5, 12, rng)
+    arrays = random_inputs(spec, 5, edges, rng, mx.float64)
+    with mx.stream(mx.cpu):
+        batch = mx.stack([arrays["x"], 2 * arrays["x"], arrays["x"] - 1], axis=1)
+
+        def of_x(x):
+            return native.convolution(spec, "conv", [x, arrays["y"], arrays["w"]], edges)[0]
+
+        got = mx.vmap(of_x, in_axes=1)(batch)
+        want = mx.stack([of_x(batch[:, i]) for i in range(3)])
+    assert np.array_equal(np.array(got), np.array(want))
+
+
+def test_wrong_arrays_are_refused():
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["one channel"], rng)
+    edges = random_edges(5, 12, rng)
+    a = random_inputs(spec, 5, edges, rng, mx.float32)
+    with mx.stream(mx.cpu):
+        with pytest.raises(ValueError, match="wrong shape"):
+            native.convolution(spec, "conv", [a["x"], a["y"], a["w"][:, :1]], edges)
+        with pytest.raises(ValueError, match="one dtype"):
+            native.convolution(spec, "conv", [a["x"], a["y"], a["w"].astype(mx.float64)], edges)
+        with pytest.raises(ValueError, match="wrong number"):
+            native.convolution(spec, "conv", [a["x"], a["y"]], edges)
+        with pytest.raises(ValueError, match="no map"):
+            native.convolution(spec, "conv_z", [a["x"], a["y"], a["w"]], edges)
+        half = [a[k].astype(mx.float16) for k in "xyw"]
+        with pytest.raises(ValueError, match="float32 and float64"):
+            native.convolution(spec, "conv", half, edges)
+
+
+@pytest.mark.parametrize("field", ["senders", "sender_perm", "receiver_ptr", "sender_ptr"])
+def test_edge_lists_that_point_outside_raise(field):
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["one channel"], rng)
+    edges = random_edges(5, 12, rng)
+    broken = EdgeIndex(**{**edges.arrays(), field: edges.arrays()[field] + 5})
+    a = random_inputs(spec, 5, edges, rng, mx.float32)
+    with mx.stream(mx.cpu), pytest.raises(RuntimeError, match=r"outside|divide"):
+        mx.eval(native.convolution(spec, "conv", [a["x"], a["y"], a["w"]], broken))
+
+
+def test_takes_only_what_the_kernels_are_made_for():
+    single, double = mx.ones(3), mx.ones(3, dtype=mx.float64)
+    with mx.stream(mx.cpu):
+        assert native.takes(single, single)
+        assert native.takes(double)
+        assert not native.takes(single, double)
+        assert not native.takes(single.astype(mx.float16))
