@@ -282,7 +282,7 @@ class _SliceByMul:
         blocks, offset = [], 0
         for mul, ir in self._irreps:
             inside = min(stop, offset + mul) - max(start, offset)
-            if inside > 0:
+            if inside > 0 or (mul == 0 and inside == 0):
                 blocks.append((inside, ir))
             offset += mul
         return Irreps(blocks)

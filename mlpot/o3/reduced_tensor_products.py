@@ -75,7 +75,7 @@ class ReducedTensorProducts(nn.Module):
         """Q, (irreps_out.dim, dim of the first input, dim of the second, ...), float32."""
         return self._basis(mx.float32)
 
-    def __call__(self, *xs: Float[mx.array, "*batch dim"]) -> Float[mx.array, "*batch dim_out"]:
+    def __call__(self, *xs: Float[mx.array, "... _"]) -> Float[mx.array, "... dim_out"]:
         """Sum over the inputs' components of Q times their product.
 
         Args:
