@@ -47,7 +47,7 @@ def seconds(size: int = 256) -> float:
         a = mx.ones((size, size))
         mx.eval(a @ a)
         best = 1.0
-        for _ in range(5):
+        for _ in range(20):
             start = time.perf_counter()
             mx.eval(a @ a)
             best = min(best, time.perf_counter() - start)
@@ -77,6 +77,7 @@ def test_products_are_those_of_numpy(dtype, shape):
 
 
 def test_restore_gives_mlx_its_own_back_and_route_is_much_faster(routed):
+    _blas.set_num_threads(1)  # a busy second core must not matter
     fast = seconds()
     _blas.restore()
     assert not _blas.status().active
