@@ -131,7 +131,7 @@ class Linear(mlx.nn.Module):
         flat = features.reshape(n * (self.f_in or 1), self.irreps_in.dim)
         outs = self._outputs(split_blocks(flat, self.irreps_in, self.layout), weight, n)
         if bias is not None:
-            self._add_bias(outs, bias)
+            self._add_bias(outs, bias, n)
         blocks = [
             mx.zeros((n * (self.f_out or 1), b.ir.dim, b.mul), dtype=features.dtype)
             if out is None
@@ -200,19 +200,21 @@ class Linear(mlx.nn.Module):
             matrix = matrix.swapaxes(-3, -2).reshape(*lead, f_in * mul_in, f_out * mul_out)
         return matrix
 
-    def _add_bias(self, outs: list, bias: mx.array) -> None:
+    def _add_bias(self, outs: list, bias: mx.array, n: int) -> None:
         paths = self.instructions[self._n_paths :]
         pieces = split_columns(bias, [p.path_shape[0] for p in paths])
         for path, piece in zip(paths, pieces, strict=True):
             mul = path.path_shape[0]
+            if mul == 0:
+                continue
             out, f_out = outs[path.i_out], self.f_out or 1
             # (f_out, mul), or (n, f_out, mul) for each item, against (n f_out, 1, mul).
             piece = piece.reshape(-1, f_out, mul)
             if out is None:
-                outs[path.i_out] = piece.reshape(-1, 1, mul)
+                rows = mx.broadcast_to(piece, (n, f_out, mul))
             else:
-                rows = out.reshape(-1, f_out, mul) + piece
-                outs[path.i_out] = rows.reshape(-1, 1, mul)
+                rows = out.reshape(n, f_out, mul) + piece
+            outs[path.i_out] = rows.reshape(n * f_out, 1, mul)
 
     def weight_views(
         self, weight: mx.array | None = None, yield_instruction: bool = False
