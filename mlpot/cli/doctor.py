@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -132,6 +132,23 @@ def find_blas() -> list[Finding]:
     return [Finding("BLAS", f"netlib reference, {speed}", f"{slow}: {status.reason}")]
 
 
+def find_kernels(build: bool = False) -> list[Finding]:
+    """The compiled CPU kernels; they are compiled now only if ``build``."""
+    from mlpot.kernels import native
+
+    if build:
+        native.build()
+    state = native.cache_state()
+    off = native.switched_off()
+    if state == "absent" and not off:
+        advice = "they are compiled at first use, or now by  mlpot doctor --build"
+        return [Finding("kernels", "native: not compiled yet", advice)]
+    if native.available():
+        return [Finding("kernels", f"native, {native.num_threads()} threads")]
+    advice = off or f"{native.why_not()}. When that is mended:  mlpot doctor --build"
+    return [Finding("kernels", "plain MLX, many times slower than compiled ones on CPUs", advice)]
+
+
 def find_compiler() -> list[Finding]:
     """The C++ compiler that mx.compile calls on Linux CPUs."""
     if platform.system() != "Linux":
@@ -158,12 +175,11 @@ def find_packages() -> list[Finding]:
     return findings
 
 
-def examine() -> list[Finding]:
-    """All findings for this machine."""
+def examine(build: bool = False) -> list[Finding]:
+    """All findings for this machine; ``build``: compile the CPU kernels first."""
     findings = find_machine() + find_backend()
     if not any(finding.fatal for finding in findings):
-        findings += find_tf32() + find_blas()
-        findings.append(Finding("kernels", "reference (plain MLX)"))
+        findings += find_tf32() + find_blas() + find_kernels(build)
     return findings + find_compiler() + find_packages()
 
 
@@ -182,11 +198,13 @@ def _table(findings: list[Finding]) -> Table:
     return table
 
 
-def doctor() -> None:
+def doctor(
+    build: Annotated[bool, typer.Option("--build", help="Compile the CPU kernels now.")] = False,
+) -> None:
     """Print what runs on this machine (backend, device, BLAS, versions) and what to install."""
     from rich.console import Console
 
-    findings = examine()
+    findings = examine(build)
     Console().print(_table(findings))
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)

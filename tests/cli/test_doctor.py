@@ -76,6 +76,47 @@ def test_compiler_is_needed_on_linux_only(monkeypatch):
     assert doctor.find_compiler() == []
 
 
+class Kernels:
+    """Stands in for mlpot.kernels.native."""
+
+    def __init__(self, monkeypatch, state: str, reason: str = "", off: str = "") -> None:
+        self.built = 0
+        for name, value in {
+            "cache_state": lambda: state,
+            "switched_off": lambda: off,
+            "available": lambda: not (reason or off),
+            "why_not": lambda: off or reason,
+            "num_threads": lambda: 7,
+            "build": self.build,
+        }.items():
+            monkeypatch.setattr(f"mlpot.kernels.native.{name}", value)
+
+    def build(self) -> bool:
+        self.built += 1
+        return True
+
+
+def test_kernels_are_compiled_only_on_request(monkeypatch):
+    kernels = Kernels(monkeypatch, "absent")
+    [finding] = doctor.find_kernels()
+    assert "not compiled yet" in finding.value and "--build" in finding.advice
+    assert kernels.built == 0
+    kernels = Kernels(monkeypatch, "built")
+    [finding] = doctor.find_kernels(build=True)
+    assert finding.value == "native, 7 threads" and not finding.advice
+    assert kernels.built == 1
+
+
+def test_kernels_that_do_not_run_come_with_the_reason(monkeypatch):
+    Kernels(monkeypatch, "failed", reason="no C++ compiler is found")
+    [finding] = doctor.find_kernels()
+    assert "plain MLX" in finding.value
+    assert finding.advice.startswith("no C++ compiler is found") and "--build" in finding.advice
+    Kernels(monkeypatch, "absent", off="switched off by MLPOT_NATIVE=0")
+    [finding] = doctor.find_kernels()
+    assert finding.advice == "switched off by MLPOT_NATIVE=0"
+
+
 def test_device_names_a_gpu(monkeypatch):
     class Device:
         type = mx.DeviceType.gpu

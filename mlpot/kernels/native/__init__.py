@@ -12,6 +12,7 @@ from .loader import (
     cache_state,
     num_threads,
     set_num_threads,
+    switched_off,
     takes,
     why_not,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "num_threads",
     "segment_sum",
     "set_num_threads",
+    "switched_off",
     "takes",
     "why_not",
 ]

@@ -74,8 +74,8 @@ def _settle(retry: bool, verbose: bool) -> _State:
     with _loading:
         if _state.module is None and (retry or not _state.settled):
             try:
-                if os.environ.get("MLPOT_NATIVE") == "0":
-                    raise CannotBuildError("switched off by MLPOT_NATIVE=0")
+                if switched_off():
+                    raise CannotBuildError(switched_off())
                 module = _load_or_rebuild(retry, verbose)
                 module.set_num_threads(wanted_threads())
                 _state.module, _state.reason = module, ""
@@ -83,6 +83,11 @@ def _settle(retry: bool, verbose: bool) -> _State:
                 _state.reason = str(error)
             _state.settled = True
         return _state
+
+
+def switched_off() -> str:
+    """The reason if the environment switches the kernels off, or ""."""
+    return "switched off by MLPOT_NATIVE=0" if os.environ.get("MLPOT_NATIVE") == "0" else ""
 
 
 def module() -> ModuleType | None:
