@@ -1,0 +1,185 @@
+"""One labelled structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlpot.elements import SYMBOLS, symbol
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+#: ``config_type`` of isolated atoms, compared without case and underscores.
+ISOLATED = "isolatedatom"
+
+_VOIGT = ((0, 1, 2, 1, 0, 0), (0, 1, 2, 2, 2, 1))
+
+
+def full_stress(stress) -> np.ndarray:
+    """A stress or virial as a (3, 3) matrix.
+
+    Args:
+        stress: (3, 3), (9,) row by row, or (6,) in Voigt order xx yy zz yz xz xy.
+
+    Raises:
+        ValueError: another shape.
+    """
+    values = np.asarray(stress, dtype=np.float64)
+    if values.shape == (6,):
+        full = np.empty((3, 3))
+        full[_VOIGT] = values
+        full[_VOIGT[::-1]] = values
+        return full
+    if values.size == 9 and values.ndim <= 2:
+        return values.reshape(3, 3)
+    raise ValueError(f"has shape {values.shape}; expected (3, 3), (9,) or (6,)")
+
+
+def voigt_stress(stress: np.ndarray) -> np.ndarray:
+    """A symmetric (..., 3, 3) stress in Voigt order xx yy zz yz xz xy, (..., 6)."""
+    return stress[(..., *_VOIGT)]
+
+
+@dataclass
+class Frame:
+    """A structure with the labels that are known; what is not known is None.
+
+    Args:
+        numbers: (n_atoms,) atomic numbers.
+        positions: (n_atoms, 3), Angstrom.
+        cell: (3, 3), Angstrom, rows are lattice vectors; zeros where there is none.
+        pbc: (3,) bool.
+        energy: total energy, eV.
+        forces: (n_atoms, 3), eV/Angstrom.
+        stress: (3, 3), eV/Angstrom^3, +dE/dstrain/V (negative under compression);
+            (9,) and Voigt (6,) are converted, the symmetric part is kept.
+        config_type: a name for kinds of frames, for tables of errors.
+        weight: factor of the whole frame in a loss.
+        energy_weight: factor of its energy.
+        forces_weight: factor of its forces.
+        stress_weight: factor of its stress.
+        source: where it comes from, ``file:index``; used in messages.
+        notes: what a reader noticed on the way, for the summary.
+
+    Raises:
+        ValueError: no atoms, wrong shapes, or a number that is not finite, naming ``source``.
+    """
+
+    numbers: np.ndarray
+    positions: np.ndarray
+    cell: np.ndarray = None  # type: ignore[assignment]
+    pbc: np.ndarray = None  # type: ignore[assignment]
+    energy: float | None = None
+    forces: np.ndarray | None = None
+    stress: np.ndarray | None = None
+    config_type: str = "Default"
+    weight: float = 1.0
+    energy_weight: float = 1.0
+    forces_weight: float = 1.0
+    stress_weight: float = 1.0
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.numbers = np.asarray(self.numbers).astype(np.int64)
+        if self.numbers.ndim != 1 or len(self.numbers) == 0:
+            raise self._error("the frame has no atoms")
+        if self.numbers.min() < 1 or self.numbers.max() >= len(SYMBOLS):
+            raise self._error(f"unknown atomic number among {np.unique(self.numbers).tolist()}")
+        shape = (len(self.numbers), 3)
+        self.positions = self._array("positions", self.positions, shape)
+        self.cell = self._array(
+            "cell", np.zeros((3, 3)) if self.cell is None else self.cell, (3, 3)
+        )
+        pbc = np.asarray(False if self.pbc is None else self.pbc, dtype=bool)
+        if pbc.shape not in ((), (3,)):
+            raise self._error(f"pbc must be one bool or three, got {self.pbc!r}")
+        self.pbc = np.broadcast_to(pbc, (3,)).copy()
+        if self.energy is not None:
+            self.energy = float(self._array("energy", self.energy, ()))
+        if self.forces is not None:
+            self.forces = self._array("forces", self.forces, shape)
+        if self.stress is not None:
+            try:
+                stress = full_stress(self.stress)
+            except ValueError as error:
+                raise self._error(f"stress {error}") from None
+            stress = self._array("stress", stress, (3, 3))
+            self.stress = (stress + stress.T) / 2
+        for name in ("weight", "energy_weight", "forces_weight", "stress_weight"):
+            value = float(self._array(name, getattr(self, name), ()))
+            if value < 0:
+                raise self._error(f"{name} is {value}; weights are not negative")
+            setattr(self, name, value)
+
+    def _error(self, message: str) -> ValueError:
+        return ValueError(f"{self.source}: {message}" if self.source else message)
+
+    def _array(self, name: str, value, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            array = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._error(f"{name} is not made of numbers: {value!r}") from None
+        if array.shape != shape and not (shape == () and array.shape == (1,)):
+            raise self._error(f"{name} has shape {array.shape}; expected {shape}")
+        finite = np.isfinite(array)
+        if not finite.all():
+            where = "" if shape == () else f" at index {np.argwhere(~finite)[0].tolist()}"
+            bad = array[~finite].flat[0]
+            raise self._error(
+                f"{name} is {bad}{where}; correct the label, or leave it out where it is unknown"
+            )
+        return array.reshape(shape)
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return len(self.numbers)
+
+    @property
+    def volume(self) -> float | None:
+        """Volume of the cell in Angstrom^3; None without three periodic directions."""
+        return float(abs(np.linalg.det(self.cell))) if self.pbc.all() else None
+
+    @property
+    def is_isolated_atom(self) -> bool:
+        """Whether this is one atom alone, whose energy is its element's E0."""
+        named = self.config_type.lower().replace("_", "").replace("-", "") == ISOLATED
+        return self.n_atoms == 1 and (named or not self.pbc.any())
+
+    @property
+    def formula(self) -> str:
+        """Composition, elements by atomic number: ``H6C2O``."""
+        numbers, counts = np.unique(self.numbers, return_counts=True)
+        return "".join(
+            f"{symbol(int(z))}{n if n > 1 else ''}" for z, n in zip(numbers, counts, strict=True)
+        )
+
+    def replace(self, **changes) -> Frame:
+        """A checked copy with some fields changed."""
+        return replace(self, **changes)
+
+    @classmethod
+    def from_atoms(cls, atoms: Atoms, **read_options) -> Frame:
+        """Take a structure and its labels from ASE.
+
+        Args:
+            atoms: structure with labels in ``info``, ``arrays`` or an attached calculator with
+                results; nothing is computed and constraints do not touch the forces.
+            read_options: keys and units as in `mlpot.datasets.read`.
+        """
+        from .ase_frames import AtomsReader, Keys, Units
+
+        keys = Keys(**{k: v for k, v in read_options.items() if k.endswith("_key")})
+        units = Units(**{k: v for k, v in read_options.items() if k.endswith("_unit")})
+        rest = {k: v for k, v in read_options.items() if not k.endswith(("_key", "_unit"))}
+        return AtomsReader(keys, units).frame(atoms, **rest)
+
+    def to_atoms(self) -> Atoms:
+        """The structure in ASE, labels in a `SinglePointCalculator`, weights in ``info``."""
+        from .ase_frames import to_atoms
+
+        return to_atoms(self)

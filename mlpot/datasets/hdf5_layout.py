@@ -1,0 +1,67 @@
+"""Layout of mlpot's HDF5 files, version 1.
+
+Frames lie one behind another. Arrays over all atoms are cut into frames by ``atom_ptr``; the other
+arrays have one row a frame.
+
+    /                    attributes: format, version, writer, n_frames, n_atoms, and as JSON: units,
+                         sha256 (digest of every array), provenance
+    /atom_ptr            (n_frames + 1,) int64
+    /atoms/numbers       (n_atoms,) uint8
+    /atoms/positions     (n_atoms, 3) float64, Angstrom
+    /atoms/forces        (n_atoms, 3) float64, eV/Angstrom
+    /frames/cell         (n_frames, 3, 3) float64, Angstrom, rows are lattice vectors
+    /frames/pbc          (n_frames, 3) bool
+    /frames/energy       (n_frames,) float64, eV
+    /frames/stress       (n_frames, 6) float64, eV/Angstrom^3, Voigt xx yy zz yz xz xy
+    /frames/labels       (n_frames,) uint8, which labels are known: 1 energy + 2 forces + 4 stress;
+                         the values of others are 0
+    /frames/weights      (n_frames, 4) float64: frame, energy, forces, stress
+    /frames/config_type  (n_frames,) int32, row of /config_types
+    /config_types        (n_types,) strings
+
+Every array is chunked, compressed and carries a Fletcher-32 checksum that HDF5 checks at each read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORMAT = "mlpot-dataset"
+VERSION = 1
+UNITS = {"energy": "eV", "length": "Angstrom", "forces": "eV/Angstrom", "stress": "eV/Angstrom^3"}
+
+ENERGY, FORCES, STRESS = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Column:
+    """One array of the file.
+
+    Attributes:
+        name: path in the file.
+        dtype: numpy type.
+        shape: shape of a row.
+        per_atom: one row an atom instead of one a frame.
+        chunk: rows of a chunk; small enough for cheap random access.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    per_atom: bool
+    chunk: int
+
+
+COLUMNS = (
+    Column("atom_ptr", "i8", (), False, 4096),
+    Column("atoms/numbers", "u1", (), True, 4096),
+    Column("atoms/positions", "f8", (3,), True, 1024),
+    Column("atoms/forces", "f8", (3,), True, 1024),
+    Column("frames/cell", "f8", (3, 3), False, 256),
+    Column("frames/pbc", "?", (3,), False, 4096),
+    Column("frames/energy", "f8", (), False, 4096),
+    Column("frames/stress", "f8", (6,), False, 512),
+    Column("frames/labels", "u1", (), False, 4096),
+    Column("frames/weights", "f8", (4,), False, 1024),
+    Column("frames/config_type", "i4", (), False, 4096),
+)

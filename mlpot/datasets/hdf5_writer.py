@@ -1,0 +1,160 @@
+"""Writing mlpot's own file of frames: in one stream, with checksums, complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from mlpot import __version__
+from mlpot.files import temporary_beside
+
+from .frame import Frame, voigt_stress
+from .hdf5_layout import COLUMNS, ENERGY, FORCES, FORMAT, STRESS, UNITS, VERSION
+
+_FLUSH_ATOMS = 65_536
+
+
+class HDF5Writer:
+    """Writes frames one by one; the file appears under its name when all is written.
+
+    Use as a context manager; if the body raises, an older file of that name stays as it was.
+
+        with HDF5Writer("copper.h5", provenance={"method": "EMT"}) as writer:
+            for frame in frames:
+                writer.append(frame)
+
+    Args:
+        path: file to be made or replaced; its folder must exist.
+        provenance: where the data come from; must be fit for JSON.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None):
+        self.path = Path(path)
+        self._provenance = json.dumps(dict(provenance or {}), indent=1, sort_keys=True)
+        self._target = temporary_beside(self.path)
+
+    def __enter__(self) -> HDF5Writer:
+        self._file: Any = h5py.File(self._target.__enter__(), "w")
+        self._types: dict[str, int] = {}
+        self._rows: dict[str, list] = {column.name: [] for column in COLUMNS}
+        self._rows["atom_ptr"].append([0])
+        self._hashes = {column.name: hashlib.sha256() for column in COLUMNS}
+        self.n_frames = self.n_atoms = self._waiting = 0
+        for column in COLUMNS:
+            self._file.create_dataset(
+                column.name,
+                shape=(0, *column.shape),
+                maxshape=(None, *column.shape),
+                dtype=column.dtype,
+                chunks=(column.chunk, *column.shape),
+                compression="gzip",
+                compression_opts=4,
+                shuffle=True,
+                fletcher32=True,
+            )
+        return self
+
+    def append(self, frame: Frame) -> None:
+        """Add a frame at the end."""
+        known = (
+            ENERGY * (frame.energy is not None)
+            + FORCES * (frame.forces is not None)
+            + STRESS * (frame.stress is not None)
+        )
+        forces = np.zeros((frame.n_atoms, 3)) if frame.forces is None else frame.forces
+        stress = np.zeros(6) if frame.stress is None else voigt_stress(frame.stress)
+        self.n_frames += 1
+        self.n_atoms += frame.n_atoms
+        self._waiting += frame.n_atoms
+        row = {
+            "atom_ptr": [self.n_atoms],
+            "atoms/numbers": frame.numbers,
+            "atoms/positions": frame.positions,
+            "atoms/forces": forces,
+            "frames/cell": frame.cell[None],
+            "frames/pbc": frame.pbc[None],
+            "frames/energy": [0.0 if frame.energy is None else frame.energy],
+            "frames/stress": stress[None],
+            "frames/labels": [known],
+            "frames/weights": [
+                [frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight]
+            ],
+            "frames/config_type": [self._types.setdefault(frame.config_type, len(self._types))],
+        }
+        for name, value in row.items():
+            self._rows[name].append(value)
+        if self._waiting >= _FLUSH_ATOMS:
+            self._flush()
+
+    def _flush(self) -> None:
+        for column in COLUMNS:
+            rows = self._rows[column.name]
+            if not rows:
+                continue
+            block = np.concatenate(rows).astype(column.dtype)
+            stored = self._file[column.name]
+            start = len(stored)
+            stored.resize(start + len(block), axis=0)
+            stored[start:] = block
+            self._hashes[column.name].update(block.tobytes())
+            rows.clear()
+        self._waiting = 0
+
+    def __exit__(self, kind, error, traceback) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        except BaseException as failure:
+            self._file.close()
+            self._target.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._file.close()
+        self._target.__exit__(kind, error, traceback)
+
+    def _finish(self) -> None:
+        if self.n_frames == 0:
+            raise ValueError(f"no frames to write to {self.path}")
+        self._flush()
+        names = np.array([name.encode() for name in self._types], dtype=object)
+        self._file.create_dataset("config_types", data=names, dtype=h5py.string_dtype())
+        self._file.attrs.update(
+            format=FORMAT,
+            version=VERSION,
+            writer=f"mlpot {__version__}",
+            n_frames=self.n_frames,
+            n_atoms=self.n_atoms,
+            units=json.dumps(UNITS),
+            sha256=json.dumps({name: h.hexdigest() for name, h in self._hashes.items()}),
+            provenance=self._provenance,
+        )
+
+
+def write_hdf5(
+    path: str | os.PathLike[str],
+    frames: Iterable[Frame],
+    provenance: Mapping[str, Any] | None = None,
+) -> int:
+    """Write frames to mlpot's HDF5 format in one pass, with bounded memory.
+
+    Args:
+        path: file to be made or replaced in one step; its folder must exist.
+        frames: at least one.
+        provenance: where the data come from; must be fit for JSON.
+
+    Returns:
+        Number of frames written.
+
+    Raises:
+        ValueError: no frames.
+    """
+    with HDF5Writer(path, provenance) as writer:
+        for frame in frames:
+            writer.append(frame)
+    return writer.n_frames
