@@ -130,7 +130,7 @@ class AtomsReader:
         return Frame(
             numbers=atoms.numbers,
             positions=atoms.positions * self.factors["length"],
-            cell=np.asarray(atoms.cell[:]) * self.factors["length"],
+            cell=np.array(atoms.cell) * self.factors["length"],
             pbc=atoms.pbc,
             energy=energy,  # type: ignore[arg-type]
             forces=forces,
@@ -143,7 +143,7 @@ class AtomsReader:
 
     def _label(self, places: list[dict], label: str, source: str):
         key, value = _first(places, self.keys.candidates(label), None)
-        if value is None:
+        if key is None:
             return None
         self.used.add(key)
         try:
@@ -164,7 +164,7 @@ class AtomsReader:
                 raise ValueError(f"{source}: {label} {error}") from None
         if not found:
             return None
-        volume = abs(np.linalg.det(atoms.cell[:])) * self.factors["length"] ** 3
+        volume = abs(np.linalg.det(np.array(atoms.cell))) * self.factors["length"] ** 3
         if not atoms.pbc.all() or volume == 0:
             notes.append("stress without three periodic directions: not used")
             return None

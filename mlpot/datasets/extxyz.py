@@ -29,7 +29,7 @@ def read_extxyz(path: Path) -> Iterator[Atoms]:
     with open_with_compression(str(path), "rt") as file:
         try:
             while (text := _next_frame(file)) is not None:
-                yield from read_xyz(io.StringIO(text), slice(None))
+                yield from read_xyz(io.StringIO(text), 0)
                 index += 1
         except GeneratorExit:
             raise

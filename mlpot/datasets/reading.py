@@ -7,7 +7,11 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ase import Atoms
+from ase.io import iread
+
 from .ase_frames import AtomsReader, Keys, Units
+from .extxyz import read_extxyz
 from .frame import Frame
 from .hdf5 import HDF5Dataset
 from .npz import read_npz
@@ -83,7 +87,7 @@ def iterate(
         elif suffix == ".npz":
             yield from read_npz(file, units)
         else:
-            yield from _read_with_ase(file, suffix, reader)
+            yield from _frames(file, suffix, reader)
     for label in ("energy", "forces", "stress", "virials"):
         key = reader.missing(label)
         if key is not None and reader.seen:
@@ -93,25 +97,30 @@ def iterate(
             )
 
 
-def _read_with_ase(file: Path, suffix: str, reader: AtomsReader) -> Iterator[Frame]:
-    from ase.io import iread
-
-    # ASE guesses other kinds of .xyz from their content; extxyz reads them all.
-    file_format = "extxyz" if suffix in (".xyz", ".extxyz") else None
-    structures = iread(os.fspath(file), index=":", format=file_format, do_not_split_by_at_sign=True)
+def _structures(file: Path, suffix: str) -> Iterator[Atoms]:
+    """Structures of a file through ASE, with errors that name the frame."""
+    if suffix in (".xyz", ".extxyz"):
+        yield from read_extxyz(file)
+        return
+    found = iread(os.fspath(file), index=":", do_not_split_by_at_sign=True)
     index = 0
     while True:
         try:
-            atoms = next(structures, None)
+            atoms = next(found, None)
         except Exception as error:  # whatever a parser meets in a damaged file
-            raise ValueError(
-                f"{file}:{index}: cannot be read ({type(error).__name__}: {error})"
-            ) from error
+            kind = type(error).__name__
+            raise ValueError(f"{file}:{index}: cannot be read ({kind}: {error})") from error
         if atoms is None:
-            break
-        yield reader.frame(atoms, source=f"{file}:{index}")
+            return
+        yield atoms
         index += 1
-    if index == 0:
+
+
+def _frames(file: Path, suffix: str, reader: AtomsReader) -> Iterator[Frame]:
+    index = -1
+    for index, atoms in enumerate(_structures(file, suffix)):
+        yield reader.frame(atoms, source=f"{file}:{index}")
+    if index < 0:
         raise ValueError(f"{file} holds no frames")
 
 
