@@ -6,6 +6,7 @@ from typing import Literal
 
 import mlx.core as mx
 import mlx.nn
+import numpy as np
 from jaxtyping import Float
 
 from mlpot.o3 import Irreps
@@ -94,9 +95,9 @@ class BatchNorm(mlx.nn.Module):
             raise ValueError(f"x has the shape {tuple(x.shape)}; give (n_items, ..., dim)")
         if x.size == 0:
             return x
-        n = x.shape[0]
-        blocks = split_blocks(x.reshape(-1, self.irreps.dim), self.irreps, self.layout)
-        blocks = [b.reshape(n, -1, *b.shape[1:]) for b in blocks]
+        n, samples = x.shape[0], int(np.prod(x.shape[1:-1]))
+        blocks = split_blocks(x.reshape(n * samples, self.irreps.dim), self.irreps, self.layout)
+        blocks = [b.reshape(n, samples, *b.shape[1:]) for b in blocks]
         blocks, means = self._centre(blocks)
         squares = [self._mean_square(b) for b in blocks]
         joined = mx.concatenate(squares, axis=-1)
@@ -110,12 +111,12 @@ class BatchNorm(mlx.nn.Module):
             scale = scale * self.weight
         scales = split_columns(scale, [b.mul for b in self.irreps])
         out = [
-            block * s.reshape(-1, 1, 1, s.shape[-1])
+            block * s.reshape(n if self.instance else 1, 1, 1, s.shape[-1])
             for block, s in zip(blocks, scales, strict=True)
         ]
         if self._has_bias:
             out = self._shift(out)
-        flat = join_blocks([b.reshape(-1, *b.shape[2:]) for b in out], self.layout)
+        flat = join_blocks([b.reshape(n * samples, *b.shape[2:]) for b in out], self.layout)
         return flat.reshape(x.shape)
 
     def _centre(self, blocks: list[mx.array]) -> tuple[list[mx.array], list[mx.array]]:
@@ -129,7 +130,7 @@ class BatchNorm(mlx.nn.Module):
             ]
         else:
             widths = [b.mul for b, c in zip(self.irreps, self._centred, strict=True) if c]
-            means = [m.reshape(1, 1, 1, -1) for m in split_columns(self.running_mean, widths)]
+            means = [m[None, None, None] for m in split_columns(self.running_mean, widths)]
         left = iter(means)
         centred = [
             block - next(left) if c else block
@@ -147,7 +148,7 @@ class BatchNorm(mlx.nn.Module):
     def _update(self, means: list[mx.array], squares: mx.array) -> None:
         keep, new = 1.0 - self.momentum, self.momentum
         if means:
-            mean = mx.concatenate([m.reshape(-1) for m in means])
+            mean = mx.concatenate([m.flatten() for m in means])
             self.running_mean = keep * self.running_mean + new * mx.stop_gradient(mean)
         self.running_var = keep * self.running_var + new * mx.stop_gradient(squares)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 import mlx.nn
+import numpy as np
 from jaxtyping import Float
 
 from .normalization_constants import Convention, Function, activation_constant, resolve
@@ -76,7 +77,10 @@ class FullyConnectedNet(mlx.nn.Module):
     def __call__(self, x: Float[mx.array, "*batch h_in"]) -> Float[mx.array, "*batch h_out"]:
         """Apply the network to the last axis."""
         lead = x.shape[:-1]
-        h = x.reshape(-1, self.hs[0]) if x.ndim > 2 else x
+        n = int(np.prod(lead))
+        if n == 0:
+            return mx.zeros((*lead, self.hs[-1]), dtype=x.dtype)
+        h = x.reshape(n, self.hs[0])
         for i, (scale, activated) in enumerate(self._scales):
             h = h @ (self[f"layer{i}"].weight * scale)
             if activated:

@@ -101,10 +101,10 @@ def convert_layout(
     """
     irreps = Irreps(irreps)
     check_width("x", x, irreps)
-    if check_layout(source) == check_layout(target) or irreps.dim == 0:
+    if check_layout(source) == check_layout(target) or x.size == 0:
         return x
     lead = x.shape[:-1]
-    blocks = split_blocks(x.reshape(-1, irreps.dim), irreps, source)
+    blocks = split_blocks(x.reshape(x.size // irreps.dim, irreps.dim), irreps, source)
     return join_blocks(blocks, target).reshape(*lead, irreps.dim)
 
 

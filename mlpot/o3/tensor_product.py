@@ -236,4 +236,4 @@ def _flatten(x: mx.array, lead: Sequence[int]) -> mx.array:
     width = x.shape[-1]
     if tuple(x.shape[:-1]) != tuple(lead):
         x = mx.broadcast_to(x, (*lead, width))
-    return x.reshape(-1, width)
+    return x.reshape(int(np.prod(lead)), width)

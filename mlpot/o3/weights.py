@@ -68,4 +68,4 @@ def check_weight(
         raise ValueError(
             f"{name} has the shape {tuple(given.shape)}; it must broadcast to {(*lead, *shape)}"
         ) from error
-    return given.reshape(-1, *shape)
+    return given.reshape(int(np.prod(lead)), *shape)
