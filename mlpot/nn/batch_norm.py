@@ -84,7 +84,7 @@ class BatchNorm(mlx.nn.Module):
             self.freeze(keys=["running_mean", "running_var"], recurse=False)
         return self
 
-    def __call__(self, x: Float[mx.array, "n *samples dim"]) -> Float[mx.array, "n *samples dim"]:
+    def __call__(self, x: Float[mx.array, "*batch dim"]) -> Float[mx.array, "*batch dim"]:
         """Normalised features.
 
         Args:
