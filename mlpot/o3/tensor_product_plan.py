@@ -16,7 +16,6 @@ Where one side is a scalar no coupling is needed at all: the product is plain mu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -27,25 +26,8 @@ from .irreps import Irreps
 from .layout import Layout, join_blocks, split_blocks, split_columns
 from .tensor_product_instructions import Instruction
 from .tensor_product_modes import apply_weights, diagonal, outer_scalar
+from .tensor_product_second import Key, Part, Second, runs_of
 from .wigner3j import wigner_3j_numpy
-
-
-class _Key(NamedTuple):
-    """Products that may be computed once: two blocks, an output degree and a factor."""
-
-    i1: int
-    i2: int
-    l_out: int
-    factor: float
-
-
-class _Part(NamedTuple):
-    """Couplings of one block of x with one run of blocks of y."""
-
-    run: int
-    mul2: int
-    coupling: Constant  # (columns of the run, K d1)
-    keys: tuple[_Key, ...]
 
 
 class Plan:
@@ -65,7 +47,7 @@ class Plan:
     ) -> None:
         self.irreps1, self.irreps2, self.irreps_out = irreps1, irreps2, irreps_out
         self.instructions = tuple(instructions)
-        self.runs = _runs(irreps2)
+        self.runs = runs_of(irreps2)
         self.run_of = {i2: r for r, run in enumerate(self.runs) for i2 in run}
         active = [
             k
@@ -74,7 +56,7 @@ class Plan:
             and 0 not in ins.path_shape
             and irreps1[ins.i_in1].mul * irreps2[ins.i_in2].mul * irreps_out[ins.i_out].mul > 0
         ]
-        self.products: dict[_Key, list[int]] = {}
+        self.products: dict[Key, list[int]] = {}
         self.diagonals: dict[tuple[int, int], list[int]] = {}
         self.firsts: list[int] = []
         for k in active:
@@ -87,7 +69,7 @@ class Plan:
             else:
                 self.products.setdefault(self._key(ins), []).append(k)
         self.scalar_keys = [key for key in self.products if 1 in self._dims(key)]
-        self.groups: dict[int, list[_Part]] = self._plan_groups()
+        self.groups: dict[int, list[Part]] = self._plan_groups()
         self.couplings = {
             pair: self._stacked([self.instructions[k] for k in members])
             for pair, members in self.diagonals.items()
@@ -100,21 +82,21 @@ class Plan:
             and all(ins.connection_mode == "uvw" for ins in instructions)
         )
 
-    def _key(self, ins: Instruction) -> _Key:
+    def _key(self, ins: Instruction) -> Key:
         factor = ins.path_weight
         if 1 in (self.irreps1[ins.i_in1].ir.dim, self.irreps2[ins.i_in2].ir.dim):
             factor = ins.path_weight / self.irreps_out[ins.i_out].ir.dim ** 0.5
-        return _Key(ins.i_in1, ins.i_in2, self.irreps_out[ins.i_out].ir.l, factor)
+        return Key(ins.i_in1, ins.i_in2, self.irreps_out[ins.i_out].ir.l, factor)
 
-    def _dims(self, key: _Key) -> tuple[int, int]:
+    def _dims(self, key: Key) -> tuple[int, int]:
         return self.irreps1[key.i1].ir.dim, self.irreps2[key.i2].ir.dim
 
-    def _plan_groups(self) -> dict[int, list[_Part]]:
-        found: dict[tuple[int, int], list[_Key]] = {}
+    def _plan_groups(self) -> dict[int, list[Part]]:
+        found: dict[tuple[int, int], list[Key]] = {}
         for key in self.products:
             if 1 not in self._dims(key):
                 found.setdefault((key.i1, self.run_of[key.i2]), []).append(key)
-        groups: dict[int, list[_Part]] = {}
+        groups: dict[int, list[Part]] = {}
         for (i1, run), keys in found.items():
             members = self.runs[run]
             offsets = dict(
@@ -136,7 +118,7 @@ class Plan:
                 blocks.append(coupling)
             merged = np.concatenate(blocks, axis=1).reshape(width, -1)
             mul2 = self.irreps2[members[0]].mul
-            groups.setdefault(i1, []).append(_Part(run, mul2, Constant(merged), tuple(keys)))
+            groups.setdefault(i1, []).append(Part(run, mul2, Constant(merged), tuple(keys)))
         return groups
 
     def _stacked(self, members: Sequence[Instruction]) -> Constant | float:
@@ -177,7 +159,7 @@ class Plan:
         if y is None:
             self._linear(xs, weights, outs)
         else:
-            seconds = _Second(self, y)
+            seconds = Second(self.irreps2, self.runs, y)
             self._run_products(xs, seconds, weights, shared, outs)
             self._run_diagonals(xs, seconds, weights, shared, outs)
             self._run_firsts(xs, seconds, weights, shared, outs)
@@ -203,9 +185,9 @@ class Plan:
             outs[io].append(piece)
 
     def _run_products(
-        self, xs: list, seconds: _Second, weights: Sequence, shared: bool, outs: list
+        self, xs: list, seconds: Second, weights: Sequence, shared: bool, outs: list
     ) -> None:
-        def finish(key: _Key, t: mx.array) -> None:
+        def finish(key: Key, t: mx.array) -> None:
             members = self.products[key]
             modes = {self.instructions[k].connection_mode for k in members}
             if shared and modes == {"uvw"} and len(members) > 1:
@@ -233,7 +215,7 @@ class Plan:
             for (key, mul2), piece in zip(keys, split_columns(t, rows, axis=1), strict=True):
                 finish(key, piece.reshape(t.shape[0], 2 * key.l_out + 1, mul2, -1))
 
-    def _mix_before(self, key: _Key) -> bool:
+    def _mix_before(self, key: Key) -> bool:
         """Whether fewer numbers are handled if the weights act on x before scalar y does."""
         members = [self.instructions[k] for k in self.products[key]]
         n_out = sum(self.irreps_out[m.i_out].mul for m in members)
@@ -243,7 +225,7 @@ class Plan:
             and n_out < self.irreps1[key.i1].mul
         )
 
-    def _mix(self, x: mx.array, seconds: _Second, key: _Key, matrix: mx.array) -> mx.array:
+    def _mix(self, x: mx.array, seconds: Second, key: Key, matrix: mx.array) -> mx.array:
         u, v, w = matrix.shape
         y = seconds.block(key.i2).reshape(-1, 1, v, 1) * key.factor
         mixed = (x @ matrix.reshape(u, v * w)).reshape(x.shape[0], x.shape[1], v, w)
@@ -251,7 +233,7 @@ class Plan:
         return product.sum(axis=2) if v > 1 else product.reshape(x.shape[0], x.shape[1], w)
 
     def _run_diagonals(
-        self, xs: list, seconds: _Second, weights: Sequence, shared: bool, outs: list
+        self, xs: list, seconds: Second, weights: Sequence, shared: bool, outs: list
     ) -> None:
         for (i1, i2), members in self.diagonals.items():
             t = diagonal(xs[i1], seconds.block(i2), self.couplings[i1, i2])
@@ -267,7 +249,7 @@ class Plan:
                 )
 
     def _run_firsts(
-        self, xs: list, seconds: _Second, weights: Sequence, shared: bool, outs: list
+        self, xs: list, seconds: Second, weights: Sequence, shared: bool, outs: list
     ) -> None:
         for k in self.firsts:
             ins, w = self.instructions[k], weights[k]
@@ -285,43 +267,3 @@ class Plan:
 
 def _scaled(t: mx.array, factor: float) -> mx.array:
     return t if abs(factor - 1.0) < 1e-15 else t * factor
-
-
-def _runs(irreps2: Irreps) -> list[list[int]]:
-    """Blocks of y that are handled together: neighbours with one channel each."""
-    runs: list[list[int]] = []
-    for i, block in enumerate(irreps2):
-        if runs and block.mul == 1 and irreps2[i - 1].mul == 1:
-            runs[-1].append(i)
-        else:
-            runs.append([i])
-    return runs
-
-
-class _Second:
-    """The second input, cut into runs and blocks when they are needed."""
-
-    def __init__(self, plan: Plan, y: mx.array) -> None:
-        self.plan, self.n = plan, y.shape[0]
-        widths = [sum(plan.irreps2[i].dim for i in run) for run in plan.runs]
-        self.pieces = split_columns(y, widths)
-        self.blocks: dict[int, mx.array] = {}
-
-    def block(self, i2: int) -> mx.array:
-        """(n, mul, 2l+1) block."""
-        run = self.plan.run_of[i2]
-        if i2 not in self.blocks:
-            members = self.plan.runs[run]
-            widths = [self.plan.irreps2[i].dim for i in members]
-            for i, piece in zip(members, split_columns(self.pieces[run], widths), strict=True):
-                mul, ir = self.plan.irreps2[i]
-                self.blocks[i] = piece.reshape(self.n, mul, ir.dim)
-        return self.blocks[i2]
-
-    def couple(self, part: _Part, d1: int) -> mx.array:
-        """(n, K mul2, d1) matrices that act on the components of x; rows (k, v)."""
-        y = self.pieces[part.run]
-        m = y.reshape(self.n * part.mul2, -1) @ part.coupling(y.dtype)
-        if part.mul2 > 1:
-            m = m.reshape(self.n, part.mul2, -1, d1).swapaxes(1, 2)
-        return m.reshape(self.n, -1, d1)
