@@ -43,8 +43,8 @@ class Legendre(nn.Module):
         self.ls = tuple(Irrep(l, 1).l for l in ls)
 
     def __call__(
-        self, z: Float[mx.array, "*batch"], y: Float[mx.array, "*batch"]
-    ) -> Float[mx.array, "*batch dim"]:
+        self, z: Float[mx.array, "..."], y: Float[mx.array, "..."]
+    ) -> Float[mx.array, "... dim"]:
         """Values (..., dim): for each degree the orders abs(m), m = -l..l.
 
         Args:
@@ -104,8 +104,8 @@ class SphericalHarmonicsAlphaBeta(nn.Module):
         self._scale = None if normalization == "integral" else Constant(factors)
 
     def __call__(
-        self, alpha: Float[mx.array, "*batch"], beta: Float[mx.array, "*batch"]
-    ) -> Float[mx.array, "*batch dim"]:
+        self, alpha: Float[mx.array, "..."], beta: Float[mx.array, "..."]
+    ) -> Float[mx.array, "... dim"]:
         """Harmonics (..., dim) of angles (...), radians."""
         alpha, beta = mx.broadcast_arrays(*as_floats(alpha, beta))
         values = self.legendre(cos(beta), sin(beta))
@@ -124,11 +124,11 @@ class SphericalHarmonicsAlphaBeta(nn.Module):
 
 def spherical_harmonics_alpha_beta(
     l: int | Iterable[int] | str | Irrep | Irreps,
-    alpha: Float[mx.array, "*batch"],
-    beta: Float[mx.array, "*batch"],
+    alpha: Float[mx.array, "..."],
+    beta: Float[mx.array, "..."],
     *,
     normalization: str = "integral",
-) -> Float[mx.array, "*batch dim"]:
+) -> Float[mx.array, "... dim"]:
     """Spherical harmonics of the point (sin b sin a, cos b, sin b cos a).
 
     Args:

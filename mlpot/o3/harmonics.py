@@ -9,7 +9,7 @@ from math import pi, sqrt
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from mlpot.kernels import Constant
 
@@ -23,8 +23,8 @@ _SHORTEST = 1e-12
 
 
 def spherical_harmonics(
-    l: int | Iterable[int] | str | Irrep | Irreps,
-    x: Float[mx.array, "*batch 3"],
+    l: int | Iterable | str | Irrep | Irreps,
+    x: Real[mx.array, "*batch 3"],
     normalize: bool,
     normalization: str = "integral",
 ) -> Float[mx.array, "*batch dim"]:
@@ -73,7 +73,7 @@ class SphericalHarmonics(nn.Module):
 
     def __init__(
         self,
-        irreps_out: int | Iterable[int] | str | Irrep | Irreps,
+        irreps_out: int | Iterable | str | Irrep | Irreps,
         normalize: bool,
         normalization: str = "integral",
         irreps_in: str | Irrep | Irreps | None = None,
@@ -88,7 +88,7 @@ class SphericalHarmonics(nn.Module):
         if normalization != "component":
             self._scale = Constant(degree_factors(self._degrees, normalization))
 
-    def __call__(self, x: Float[mx.array, "*batch 3"]) -> Float[mx.array, "*batch dim"]:
+    def __call__(self, x: Real[mx.array, "*batch 3"]) -> Float[mx.array, "*batch dim"]:
         """Harmonics (..., dim) of vectors (..., 3).
 
         Raises:
@@ -180,5 +180,5 @@ def _as_degrees(irreps_out) -> tuple[list[int] | None, Irreps]:
         return None, Irreps(irreps_out)
     degrees = [irreps_out] if isinstance(irreps_out, int) else list(irreps_out)
     if all(isinstance(l, int) for l in degrees):
-        return degrees, Irreps()
+        return [Irrep(l, 1).l for l in degrees], Irreps()
     return None, Irreps(degrees)

@@ -102,7 +102,7 @@ class Irrep(tuple[int, int]):
         raise NotImplementedError("an Irrep has no index")
 
     def D_from_angles(
-        self, alpha: mx.array, beta: mx.array, gamma: mx.array, k: mx.array | int | None = None
+        self, alpha: Any, beta: Any, gamma: Any, k: mx.array | int | None = None
     ) -> mx.array:
         """Representation matrix of a rotation by YXY angles, with k inversions.
 

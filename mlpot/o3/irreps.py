@@ -205,7 +205,7 @@ class Irreps(tuple[MulIr, ...]):
         return random_features(self, size, normalization, dtype, key)
 
     def D_from_angles(
-        self, alpha: mx.array, beta: mx.array, gamma: mx.array, k: mx.array | int | None = None
+        self, alpha: Any, beta: Any, gamma: Any, k: mx.array | int | None = None
     ) -> mx.array:
         """Block-diagonal representation matrix of YXY angles (...) and k inversions.
 
@@ -251,7 +251,7 @@ class Irreps(tuple[MulIr, ...]):
     def __radd__(self, other: Any) -> Irreps:
         return Irreps(other) + self
 
-    def __mul__(self, n: int) -> Irreps:  # pyright: ignore
+    def __mul__(self, n: Any) -> Irreps:  # pyright: ignore
         """The blocks repeated n times."""
         if isinstance(n, tuple | str):
             raise NotImplementedError(
@@ -273,7 +273,7 @@ class _SliceByMul:
     def __init__(self, irreps: Irreps) -> None:
         self._irreps = irreps
 
-    def __getitem__(self, i: slice) -> Irreps:
+    def __getitem__(self, i: Any) -> Irreps:
         if not isinstance(i, slice):
             raise IndexError(f"slice_by_mul takes a slice, as in [1:3]; it got {i!r}")
         start, stop, step = i.indices(self._irreps.num_irreps)

@@ -13,7 +13,8 @@ def parse_formula(formula: str) -> tuple[str, SignedPermutations]:
 
     Returns:
         The indices in the order of the first term, and for each permutation of the group its sign.
-        The permutation p with sign s means: T equals s times T with axes transposed by p.
+        The permutation p with sign s means: T equals s times T with axes transposed by p. All
+        signs are 0 if the formula contradicts itself (T = -T), which only zero fulfils.
 
     Raises:
         ValueError: terms that are no permutations of each other, or an index that occurs twice.
@@ -25,37 +26,31 @@ def parse_formula(formula: str) -> tuple[str, SignedPermutations]:
             f"the formula {formula!r} starts with {indices!r}; "
             'write different letters, as in "ij=-ji"'
         )
-    generators: SignedPermutations = {}
+    generators = []
     for term in terms[1:]:
         sign, letters = (-1, term[1:]) if term.startswith("-") else (1, term)
         if sorted(letters) != sorted(indices):
             raise ValueError(
                 f"{letters!r} in the formula {formula!r} is not a permutation of {indices!r}"
             )
-        permutation = tuple(indices.index(letter) for letter in letters)
-        if generators.setdefault(permutation, sign) != sign:
-            return indices, _contradiction(len(indices))
+        generators.append((tuple(indices.index(letter) for letter in letters), sign))
     return indices, _close(generators, len(indices))
 
 
-def _close(generators: SignedPermutations, n: int) -> SignedPermutations:
+def _close(generators: list[tuple[tuple[int, ...], int]], n: int) -> SignedPermutations:
     group: SignedPermutations = {tuple(range(n)): 1}
     fresh = list(group.items())
+    consistent = True
     while fresh:
         added = []
         for first, sign_first in fresh:
-            for second, sign_second in generators.items():
+            for second, sign_second in generators:
                 product = tuple(first[i] for i in second)
                 sign = sign_first * sign_second
                 if product not in group:
                     group[product] = sign
                     added.append((product, sign))
                 elif group[product] != sign:
-                    return _contradiction(n)
+                    consistent = False
         fresh = added
-    return group
-
-
-def _contradiction(n: int) -> SignedPermutations:
-    """The group of a formula that only the zero tensor fulfils: T = -T."""
-    return {tuple(range(n)): 0}
+    return group if consistent else dict.fromkeys(group, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import sqrt
+from math import prod, sqrt
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -52,7 +52,7 @@ class ReducedTensorProducts(nn.Module):
     ) -> None:
         super().__init__()
         indices, group = parse_formula(formula)
-        self.irreps_in = _irreps_of_indices(indices, group, irreps)
+        self.irreps_in = tuple(_irreps_of_indices(indices, group, irreps))
         out = None if filter_ir_out is None else {Irrep(ir) for ir in filter_ir_out}
         mid = None if filter_ir_mid is None else {Irrep(ir) for ir in filter_ir_mid}
         blocks: list[tuple[int, Irrep]] = []
@@ -68,7 +68,7 @@ class ReducedTensorProducts(nn.Module):
         self._basis = Constant(
             np.concatenate(rows, axis=0) if rows else np.zeros((0, *shape), dtype=np.float64)
         )
-        self._matrix = Constant(self._basis.values.reshape(self.irreps_out.dim, -1).T)
+        self._matrix = Constant(self._basis.values.reshape(self.irreps_out.dim, prod(shape)).T)
 
     @property
     def change_of_basis(self) -> Float[mx.array, "dim_out ..."]:
@@ -125,7 +125,7 @@ def _irreps_of_indices(indices: str, group: SignedPermutations, given: dict) -> 
 
 
 def _coupled_bases(
-    inputs: list[Irreps], mid: set[Irrep] | None
+    inputs: tuple[Irreps, ...], mid: set[Irrep] | None
 ) -> list[tuple[Irrep, list[np.ndarray]]]:
     """For every irrep, in order, the ways to reach it: tensors (ir.dim, dims of the inputs).
 

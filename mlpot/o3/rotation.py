@@ -222,6 +222,7 @@ def determinant(R: Float[mx.array, "*batch 3 3"]) -> Float[mx.array, "*batch"]:
 
 
 def _check_rotation(R: mx.array) -> None:
+    check_matrix(R)
     improper = mx.any(mx.abs(determinant(mx.stop_gradient(R)) - 1.0) > 1e-2)
     try:
         found = improper.item()
