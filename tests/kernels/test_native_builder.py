@@ -213,8 +213,14 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(toolchain, "_folder_of", lambda name: None)
     with pytest.raises(toolchain.CannotBuildError, match="nanobind is missing"):
         toolchain.find_packages()
-    with pytest.raises(toolchain.CannotBuildError, match="mlx is not installed"):
-        toolchain.mlx_folder()
+
+
+def test_a_folder_named_mlx_is_not_taken_for_the_package(workshop, tmp_path):
+    (tmp_path / "mlx").mkdir()
+    code = "from mlpot.kernels.native import toolchain; print(toolchain.mlx_folder())"
+    out, _ = workshop.run(code, PYTHONPATH=os.pathsep.join([str(tmp_path), os.getcwd()]))
+    assert Path(out.strip()) == toolchain.mlx_folder()
+    assert (toolchain.mlx_folder() / "include" / "mlx" / "array.h").exists()
 
 
 @pytest.mark.parametrize("what", ["_cpu", "compile_flags", "source_files"])

@@ -38,11 +38,7 @@ def cache_folder() -> Path:
 
 
 def library_path() -> Path:
-    """Where the compiled kernels for this machine, MLX and Python are kept.
-
-    Raises:
-        CannotBuildError: MLX is not installed.
-    """
+    """Where the compiled kernels for this machine, MLX and Python are kept."""
     return cache_folder() / f"native-{toolchain.fingerprint()}.so"
 
 

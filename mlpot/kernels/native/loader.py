@@ -119,12 +119,9 @@ def build(verbose: bool = False) -> bool:
 
 def cache_state() -> CacheState:
     """Whether the kernels for this machine are in the cache; compiles nothing."""
-    try:
-        if builder.library_path().exists():
-            return "built"
-        return "failed" if builder.failure_path().exists() else "absent"
-    except CannotBuildError:
-        return "failed"
+    if builder.library_path().exists():
+        return "built"
+    return "failed" if builder.failure_path().exists() else "absent"
 
 
 def takes(*arrays: mx.array) -> bool:

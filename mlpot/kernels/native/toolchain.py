@@ -16,6 +16,8 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlx.core as mx
+
 SOURCES = Path(__file__).parent / "src"
 
 # The nanobind series that the wheels of MLX are made with: another one compiles, but its functions
@@ -76,17 +78,12 @@ def _folder_of(package: str) -> Path | None:
 
 
 def mlx_folder() -> Path:
-    """Folder of the package mlx.
+    """Folder of the package mlx whose library is loaded.
 
-    Raises:
-        CannotBuildError: it is not installed.
+    The package has no ``__init__``: any folder named mlx on the path, such as MLX's own cache of
+    compiled code, counts as a part of it for an import.
     """
-    folder = _folder_of("mlx.core") or _folder_of("mlx")
-    while folder is not None and folder.name != "mlx":
-        folder = folder.parent
-    if folder is None:
-        raise CannotBuildError("the package mlx is not installed")
-    return folder
+    return Path(mx.__file__).parent
 
 
 def find_packages() -> Packages:
@@ -152,11 +149,7 @@ def source_files() -> list[Path]:
 
 @functools.cache
 def fingerprint() -> str:
-    """What a compiled file is good for: MLX, Python, processor, flags and sources, as a hash.
-
-    Raises:
-        CannotBuildError: MLX is not installed.
-    """
+    """What a compiled file is good for: MLX, Python, processor, flags and sources, as a hash."""
     libraries = sorted((mlx_folder() / "lib").glob("libmlx.*"))
     parts = [
         importlib.metadata.version("mlx"),

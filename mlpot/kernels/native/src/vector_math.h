@@ -25,7 +25,7 @@ struct Constants<float> {
   static constexpr int exp_degree = 7, sin_degree = 9, cos_degree = 10;
   static constexpr float round = 12582912.f;
   static constexpr float ln2[2] = {0x1.62ep-1f, 0x1.0bfbe8p-15f};
-  static constexpr float half_pi[3] = {0x1.92p+0f, 0x1.fb4p-12f, 0x1.4442d2p-24f};
+  static constexpr float half_pi[4] = {0x1.92p+0f, 0x1.fb4p-12f, 0x1.444p-24f, 0x1.68c234p-39f};
   static constexpr float exp_low = -104.f, exp_high = 89.f;  // 0 and infinity beyond
   static constexpr float largest_angle = 1000.f;
 };
@@ -120,8 +120,8 @@ MLPOT_INLINE Vec<T> vsin(Vec<T> x, int quarter) {
   using S = Simd<T>;
   Bits<T> n;
   const Vec<T> whole = nearest<T>(x, T(0.63661977236758134), n);
-  const Vec<T> r =
-      ((x - whole * C::half_pi[0]) - whole * C::half_pi[1]) - whole * C::half_pi[2];
+  Vec<T> r = x;
+  for (T part : C::half_pi) r -= whole * part;
   const Vec<T> r2 = -(r * r);
   Vec<T> sine = S::all(T(kInverseFactorial[C::sin_degree]));
   MLPOT_UNROLL
