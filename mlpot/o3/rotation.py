@@ -117,9 +117,7 @@ def matrix_to_quaternion(R: Float[mx.array, "*batch 3 3"]) -> Float[mx.array, "*
     return row / mx.sqrt(mx.sum(row * row, axis=-1, keepdims=True))
 
 
-def axis_angle_to_quaternion(
-    xyz: Float[mx.array, "*batch 3"], angle: Float[mx.array, "*batch"]
-) -> Float[mx.array, "*batch 4"]:
+def axis_angle_to_quaternion(xyz: Float[mx.array, "... 3"], angle) -> Float[mx.array, "... 4"]:
     """Unit quaternions (..., 4) of a turn by ``angle`` (...) about ``xyz`` (..., 3)."""
     xyz, angle = as_floats(xyz, angle)
     check_last_axis("xyz", xyz, 3)

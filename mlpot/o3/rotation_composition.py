@@ -44,8 +44,8 @@ def compose_angles(a1, b1, c1, a2, b2, c2) -> Angles:
 
 
 def compose_quaternion(
-    q1: Float[mx.array, "*batch 4"], q2: Float[mx.array, "*batch 4"]
-) -> Float[mx.array, "*batch 4"]:
+    q1: Float[mx.array, "... 4"], q2: Float[mx.array, "... 4"]
+) -> Float[mx.array, "... 4"]:
     """Hamilton's product q1 q2: the rotation q2 followed by q1."""
     check_last_axis("q1", q1, 4)
     check_last_axis("q2", q2, 4)

@@ -107,6 +107,11 @@ def test_numbers_are_arrays_too():
     assert o3.angles_to_matrix(0.1, 0.2, 0.3).shape == (3, 3)
     assert o3.angles_to_matrix(exact(0.1), 0.2, 0.3).dtype == mx.float64
     assert o3.angles_to_matrix(mx.zeros((4, 1)), mx.zeros(5), 0.3).shape == (4, 5, 3, 3)
+    z = exact([0.0, 0.0, 1.0])
+    assert o3.axis_angle_to_matrix(z, mx.zeros((4, 5))).shape == (4, 5, 3, 3)
+    same(o3.axis_angle_to_matrix(z, 0.3), o3.matrix_z(exact(0.3)))
+    q = o3.axis_angle_to_quaternion(z, exact([0.1, 0.2]))
+    same(o3.compose_quaternion(q, q[0]), o3.axis_angle_to_quaternion(z, exact([0.2, 0.3])))
 
 
 def test_derivatives_are_finite_at_singular_points():
