@@ -1,0 +1,82 @@
+"""Energy, forces and stress by one reverse pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+from jaxtyping import Float
+
+from mlpot.graph import Graph
+from mlpot.models import Potential
+
+
+@dataclass(frozen=True)
+class Results:
+    """Lazy results of `energy_forces_stress`.
+
+    Args:
+        interaction_energy: (n_graphs,), eV, without E0.
+        node_energies: (n_atoms,), eV, without E0.
+        forces: (n_atoms, 3), eV/Angstrom.
+        stress: (n_graphs, 3, 3), eV/Angstrom^3, +dE/dstrain / V; zero where there is no volume;
+            None if not asked for.
+        source: the potential and the graph.
+    """
+
+    interaction_energy: Float[mx.array, " n_graphs"]
+    node_energies: Float[mx.array, " n_atoms"]
+    forces: Float[mx.array, "n_atoms 3"]
+    stress: Float[mx.array, "n_graphs 3 3"] | None
+    source: tuple[Potential, Graph]
+
+    @property
+    def energy(self) -> Float[np.ndarray, " n_graphs"]:
+        """Total energy with E0, (n_graphs,), eV, float64; evaluates the interaction energy."""
+        potential, graph = self.source
+        interaction = np.array(self.interaction_energy).astype(np.float64)
+        return interaction + potential.reference_energy(graph)
+
+
+def total_energy(potential: Potential, graph: Graph, positions: mx.array) -> mx.array:
+    """Sum of all interaction energies as a function of positions: what derivatives act on."""
+    return potential.node_energies(graph, graph.edge_vectors(positions)).sum()
+
+
+def energy_forces_stress(potential: Potential, graph: Graph, stress: bool = True) -> Results:
+    """Energy, forces and stress of every structure of a graph.
+
+        F = -dE/dR        stress = (dE/d strain) / V
+
+    One reverse pass through positions and a symmetric strain. Nothing is evaluated.
+
+    Args:
+        potential: the model.
+        graph: one structure or a batch, in the precision of the model.
+        stress: whether the stress is wanted.
+
+    Returns:
+        Lazy results.
+    """
+    dtype = graph.positions.dtype
+
+    def energy(positions, strain):
+        symmetric = None if strain is None else 0.5 * (strain + strain.swapaxes(1, 2))
+        nodes = potential.node_energies(graph, graph.edge_vectors(positions, symmetric))
+        return nodes.sum(), nodes
+
+    if stress:
+        strain = mx.zeros((graph.n_graphs, 3, 3), dtype=dtype)
+        (_, nodes), (d_positions, d_strain) = mx.value_and_grad(energy, argnums=(0, 1))(
+            graph.positions, strain
+        )
+        volumes = graph.volumes()[:, None, None]
+        solid = volumes > 0
+        tensor = mx.where(solid, d_strain / mx.where(solid, volumes, mx.ones_like(volumes)), 0.0)
+        tensor = tensor.astype(dtype)
+    else:
+        (_, nodes), d_positions = mx.value_and_grad(lambda p: energy(p, None))(graph.positions)
+        tensor = None
+    per_graph = mx.zeros((graph.n_graphs,), dtype=nodes.dtype).at[graph.node_graph].add(nodes)
+    return Results(per_graph, nodes, -d_positions, tensor, (potential, graph))

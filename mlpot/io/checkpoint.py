@@ -1,0 +1,128 @@
+"""Potentials as files: safetensors with everything that defines them in the metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_unflatten
+
+from mlpot.config import validate
+from mlpot.files import temporary_beside
+from mlpot.models import Potential, PotentialConfig
+
+#: Version of the file format that `save` writes.
+FORMAT_VERSION = 1
+
+
+def save(
+    path: str | os.PathLike[str],
+    potential: Potential,
+    extra_metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a potential; a file of that name is replaced in one step.
+
+    Weights are stored in float32, everything else (E0, cutoff, sizes) as JSON in the metadata.
+
+    Args:
+        path: ends in ``.safetensors``.
+        potential: the model.
+        extra_metadata: further text, e.g. the data it was trained on.
+
+    Raises:
+        ValueError: another file ending.
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"cannot save to {str(path)!r}: the name must end in .safetensors")
+    metadata = dict(extra_metadata or {})
+    metadata |= {
+        "format": "mlpot",
+        "format_version": str(FORMAT_VERSION),
+        "config": potential.config.model_dump_json(),
+    }
+    arrays = {k: v.astype(mx.float32) for k, v in tree_flatten(potential.parameters())}
+    with temporary_beside(path) as temporary:
+        mx.save_safetensors(str(temporary), arrays, metadata)
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, mx.array], dict[str, str]]:
+    """Arrays and metadata of a file that mlpot wrote.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: damaged, of another program, or of a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"model file {str(path)!r} does not exist")
+    try:
+        if path.suffix != ".safetensors":
+            raise ValueError("the name does not end in .safetensors")
+        arrays, metadata = mx.load(str(path), return_metadata=True)  # pyright: ignore
+        mx.eval(arrays)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{str(path)!r} is not a readable safetensors file ({error}); "
+            "it may be damaged: use another copy"
+        ) from error
+    if metadata.get("format") != "mlpot":
+        raise ValueError(f"{str(path)!r} holds no mlpot potential (no mlpot metadata in it)")
+    version = metadata.get("format_version", "")
+    if not version.isdigit() or int(version) > FORMAT_VERSION:
+        raise ValueError(
+            f"{str(path)!r} has format version {version!r}; this mlpot reads up to "
+            f"{FORMAT_VERSION}: update mlpot"
+        )
+    return arrays, metadata
+
+
+def load(path: str | os.PathLike[str]) -> Potential:
+    """Read a potential that `save` wrote.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The potential in float32; ``set_dtype(mx.float64)`` changes it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, holds something else, or has weights that do not fit or
+            are not finite.
+    """
+    arrays, metadata = read_file(path)
+    return build_potential(arrays, metadata, str(path))
+
+
+def build_potential(arrays: dict[str, mx.array], metadata: dict[str, str], name: str) -> Potential:
+    """Potential from the content of a file; ``name`` is for messages.
+
+    Raises:
+        ValueError: configuration or weights do not fit or are not finite.
+    """
+    try:
+        config = json.loads(metadata["config"])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{name!r} has no readable configuration in its metadata") from error
+    if isinstance(config, dict) and isinstance(config.get("E0s"), dict):
+        config["E0s"] = {int(z): energy for z, energy in config["E0s"].items()}
+    potential = Potential(validate(config, PotentialConfig, f"configuration in {name!r}"))
+    wanted = dict(tree_flatten(potential.parameters()))
+    if set(wanted) != set(arrays):
+        missing, extra = sorted(set(wanted) - set(arrays)), sorted(set(arrays) - set(wanted))
+        raise ValueError(f"{name!r} lacks weights {missing} or has unknown ones {extra}")
+    for key, array in arrays.items():
+        if array.shape != wanted[key].shape:
+            raise ValueError(
+                f"{name!r}: weight {key} has shape {array.shape}, the model needs "
+                f"{wanted[key].shape}"
+            )
+        if not mx.all(mx.isfinite(array)).item():
+            raise ValueError(f"{name!r}: weight {key} is not finite; use another copy")
+    potential.update(tree_unflatten(list(arrays.items())))
+    mx.eval(potential.parameters())
+    return potential

@@ -1,0 +1,137 @@
+"""From a backbone to an interatomic potential."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import mlx.core as mx
+import mlx.nn
+import numpy as np
+from jaxtyping import Float
+from mlx.utils import tree_flatten
+
+from mlpot import kernels
+from mlpot.elements import SYMBOLS, format_elements
+from mlpot.graph import Graph
+
+from .config import PotentialConfig
+from .v2106 import V2106Backbone
+from .zbl import ZBL
+
+
+class Potential(mlx.nn.Module):
+    """Energy of atoms from a backbone network.
+
+        e_i = E0[z_i] + scale (network_i - network(isolated atom of z_i)) + ZBL_i
+        E   = sum_i e_i
+
+    An isolated atom has exactly its E0. The interaction energy (without E0) is what the network
+    computes in its own precision; E0 is summed in float64 on the host.
+
+    Example:
+        >>> config = PotentialConfig(numbers=[1, 8], cutoff=4.5)
+        >>> potential = Potential(config)
+
+    Args:
+        config: all hyperparameters.
+    """
+
+    def __init__(self, config: PotentialConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.cutoff = config.cutoff
+        self.network = V2106Backbone(
+            config.model, len(self.numbers), config.cutoff, config.avg_num_neighbors
+        )
+        self._zbl = ZBL(self.numbers, config.cutoff) if config.zbl else None
+        lookup = np.full(len(SYMBOLS), len(self.numbers), dtype=np.int32)
+        lookup[self.numbers] = np.arange(len(self.numbers))
+        # Padding atoms (number 0) and elements that the model does not know get a zero row.
+        self._lookup = kernels.Constant(lookup)
+        self._one_hot = kernels.Constant(np.eye(len(self.numbers) + 1)[:, :-1])
+        self._E0s = np.zeros(len(SYMBOLS))
+        for z, energy in config.E0s.items():
+            self._E0s[z] = energy
+
+    @property
+    def numbers(self) -> list[int]:
+        """Atomic numbers of the species, ascending."""
+        return list(self.config.numbers)
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """Precision of the weights."""
+        return tree_flatten(self.parameters())[0][1].dtype
+
+    @property
+    def smoothness(self) -> float:
+        """How many derivatives of the energy are continuous everywhere."""
+        own = self.network.smoothness
+        return own if self._zbl is None else min(own, self._zbl.smoothness)
+
+    def check_elements(self, numbers: Iterable[int]) -> None:
+        """Refuse elements that the potential was not made for.
+
+        Args:
+            numbers: atomic numbers; 0 (padding) is allowed.
+
+        Raises:
+            ValueError: names the unknown elements and the known ones.
+        """
+        unknown = {int(z) for z in numbers} - set(self.numbers) - {0}
+        if unknown:
+            raise ValueError(
+                f"this potential does not know {format_elements(unknown)}; it was made for "
+                f"{format_elements(self.numbers)}"
+            )
+
+    def isolated_energies(self) -> Float[mx.array, " n_species"]:
+        """Output of the network for one isolated atom of each species, (n_species,)."""
+        n = len(self.numbers)
+        nothing = np.zeros(0, dtype=np.int32)
+        return self.network(
+            self._one_hot(self.dtype)[:n],
+            mx.zeros((0, 3), dtype=self.dtype),
+            kernels.EdgeIndex.from_pairs(nothing, nothing, n),
+        )
+
+    def node_energies(
+        self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None
+    ) -> Float[mx.array, " n_atoms"]:
+        """Interaction energy of each atom, without E0; zero for padding atoms.
+
+        Args:
+            graph: atoms and edges, in the precision of the weights.
+            vectors: (n_edges, 3), Angstrom, in place of the graph's own: what derivatives are
+                taken through.
+
+        Returns:
+            (n_atoms,), eV.
+        """
+        if vectors is None:
+            vectors = graph.edge_vectors()
+        index = self._lookup(mx.int32)[graph.numbers]
+        species = self._one_hot(self.dtype)[index]
+        isolated = mx.concatenate([self.isolated_energies(), mx.zeros((1,), dtype=self.dtype)])
+        energies = self.network(species, vectors, graph.edges) - isolated[index]
+        energies = energies * self.config.scale
+        if self._zbl is not None:
+            known = mx.minimum(index, len(self.numbers) - 1)
+            energies = energies + self._zbl(known, vectors, graph.edges)
+        return energies
+
+    def interaction_energy(
+        self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None
+    ) -> Float[mx.array, " n_graphs"]:
+        """Energy of each structure without the E0 of its atoms, (n_graphs,), eV."""
+        return kernels.segment_sum(
+            self.node_energies(graph, vectors), graph.node_graph, graph.n_graphs
+        )
+
+    def reference_energy(self, graph: Graph) -> Float[np.ndarray, " n_graphs"]:
+        """Sum of the E0 of each structure, (n_graphs,), eV, float64 on the host."""
+        return np.bincount(
+            np.array(graph.node_graph),
+            weights=self._E0s[np.array(graph.numbers)],
+            minlength=graph.n_graphs,
+        )
