@@ -1,0 +1,120 @@
+"""Batches of an epoch: shuffled by a seed, resumable at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.graph import Graph
+from mlpot.graph.host import HostGraph
+
+from .collating import collate, host_graph
+from .frame import Frame
+from .labels import Labels
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's data.
+
+    Attributes:
+        graph: the structures.
+        labels: their labels.
+        indices: which frames these are, in the order of the graphs.
+    """
+
+    graph: Graph
+    labels: Labels
+    indices: tuple[int, ...]
+
+
+class Batches:
+    """Cuts frames into batches of bucketed sizes.
+
+    The order of an epoch depends on the seed and the epoch's number alone, so a run that stopped
+    goes on with ``epoch(number, start=steps_done)`` and sees exactly what it would have seen.
+
+    Args:
+        frames: frames; a list or an `HDF5Dataset`.
+        batch_size: frames a batch; the last batch of an epoch may have fewer.
+        cutoff: Angstrom.
+        E0s: energies of isolated atoms, see `collate`.
+        dtype: precision of the arrays.
+        seed: seed of the order.
+        shuffle: False keeps the order of the frames.
+        pad: pad to buckets; every batch then has ``batch_size + 1`` graphs.
+        cache: keep neighbour lists in memory after their first use.
+
+    Raises:
+        ValueError: no frames, or a batch size below 1.
+    """
+
+    def __init__(
+        self,
+        frames: Sequence[Frame],
+        batch_size: int,
+        cutoff: float,
+        *,
+        E0s: Mapping[int, float] | None = None,
+        dtype: mx.Dtype = mx.float32,
+        seed: int = 0,
+        shuffle: bool = True,
+        pad: bool = True,
+        cache: bool = True,
+    ):
+        if len(frames) == 0:
+            raise ValueError("no frames to make batches of")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        self.frames, self.batch_size, self.cutoff = frames, batch_size, cutoff
+        self.E0s = None if E0s is None else dict(E0s)
+        self.dtype, self.seed, self.shuffle, self.pad = dtype, seed, shuffle, pad
+        self._cache: dict[int, HostGraph] | None = {} if cache else None
+
+    def __len__(self) -> int:
+        """Number of batches an epoch."""
+        return -(-len(self.frames) // self.batch_size)
+
+    def order(self, epoch: int) -> np.ndarray:
+        """Order of the frames in an epoch, (n_frames,)."""
+        if not self.shuffle:
+            return np.arange(len(self.frames))
+        return np.random.default_rng([self.seed, epoch]).permutation(len(self.frames))
+
+    def epoch(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
+        """Batches of an epoch.
+
+        Args:
+            epoch: number of the epoch.
+            start: batches to leave out at the beginning.
+        """
+        order = self.order(epoch)
+        for step in range(start, len(self)):
+            yield self._batch(order[step * self.batch_size : (step + 1) * self.batch_size])
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.epoch(0)
+
+    def _host_graph(self, index: int, frame: Frame) -> HostGraph:
+        if self._cache is None:
+            return host_graph(frame, self.cutoff)
+        if index not in self._cache:
+            self._cache[index] = host_graph(frame, self.cutoff)
+        return self._cache[index]
+
+    def _batch(self, indices: np.ndarray) -> Batch:
+        picks = [int(i) for i in indices]
+        frames = [self.frames[i] for i in picks]
+        graph, labels = collate(
+            frames,
+            self.cutoff,
+            self.dtype,
+            E0s=self.E0s,
+            pad=self.pad,
+            n_graphs=self.batch_size + 1,
+            host_graphs=[self._host_graph(i, f) for i, f in zip(picks, frames, strict=True)],
+        )
+        return Batch(graph, labels, tuple(picks))

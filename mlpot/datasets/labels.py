@@ -1,0 +1,41 @@
+"""Labels of a batch as arrays, with masks for what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import mlx.core as mx
+from jaxtyping import Bool, Float
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a loss compares with; unknown and padding entries are 0 with mask False.
+
+    Args:
+        energy: (n_graphs,), energy minus the sum of the atoms' E0, eV.
+        energy_mask: (n_graphs,), whether the energy is known.
+        forces: (n_atoms, 3), eV/Angstrom.
+        forces_mask: (n_atoms,), whether the forces are known.
+        stress: (n_graphs, 3, 3), eV/Angstrom^3.
+        stress_mask: (n_graphs,), whether the stress is known.
+        n_atoms: (n_graphs,), number of atoms; 1 for padding graphs, safe to divide by.
+        energy_weight: (n_graphs,), frame weight times energy weight; 0 for padding.
+        forces_weight: (n_atoms,), the same for forces, one entry an atom.
+        stress_weight: (n_graphs,), the same for stress.
+    """
+
+    energy: Float[mx.array, " n_graphs"]
+    energy_mask: Bool[mx.array, " n_graphs"]
+    forces: Float[mx.array, "n_atoms 3"]
+    forces_mask: Bool[mx.array, " n_atoms"]
+    stress: Float[mx.array, "n_graphs 3 3"]
+    stress_mask: Bool[mx.array, " n_graphs"]
+    n_atoms: Float[mx.array, " n_graphs"]
+    energy_weight: Float[mx.array, " n_graphs"]
+    forces_weight: Float[mx.array, " n_atoms"]
+    stress_weight: Float[mx.array, " n_graphs"]
+
+    def arrays(self) -> dict[str, mx.array]:
+        """All arrays by name, for compiled functions: ``Labels(**arrays)``."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
