@@ -1,5 +1,6 @@
 """Differentiable primitives: each has one rule of differentiation, closed under it."""
 
+from .backend import BACKENDS, use
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
 from .edges import EdgeIndex
@@ -8,6 +9,7 @@ from .primitive import unary
 from .segment import gather, segment_sum
 
 __all__ = [
+    "BACKENDS",
     "Constant",
     "ConvolutionPath",
     "ConvolutionSpec",
@@ -23,4 +25,5 @@ __all__ = [
     "sin",
     "tanh",
     "unary",
+    "use",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mlx.core as mx
 from jaxtyping import Float
 
+from . import native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionPath, ConvolutionSpec
 from .edges import EdgeIndex
@@ -26,17 +27,23 @@ def _family(spec: ConvolutionSpec) -> dict:
     plan = Plan(spec)
     maps: dict = {}
 
-    def evaluate(value):
-        return lambda a, b, c, *index: value(a, b, c, EdgeIndex(*index))
+    def values(name: str):
+        def evaluate(a, b, c, *index):
+            edges = EdgeIndex(*index)
+            if native.takes(a, b, c):
+                return native.convolution(spec, name, (a, b, c), edges)[0]
+            return getattr(plan, name)(a, b, c, edges)
+
+        return evaluate
 
     # Argument orders: conv (x, y, w), conv_x (g, y, w), conv_y (x, g, w), conv_w (x, y, g):
     # the cotangent takes the place of the argument that it belongs to. The adjoint of conv_x to
     # y is then conv_y with x replaced by the cotangent of conv_x, and so on.
     maps["conv"] = multilinear(
-        evaluate(plan.conv), [lambda: maps["x"], lambda: maps["y"], lambda: maps["w"]]
+        values("conv"), [lambda: maps["x"], lambda: maps["y"], lambda: maps["w"]]
     )
     maps["x"] = multilinear(
-        evaluate(lambda g, y, w, e: plan.conv_x(y, w, g, e)),
+        lambda g, y, w, *i: values("conv_x")(y, w, g, *i),
         [
             lambda: maps["conv"],
             lambda: lambda g, c, w, *i: maps["y"](c, g, w, *i),
@@ -44,7 +51,7 @@ def _family(spec: ConvolutionSpec) -> dict:
         ],
     )
     maps["y"] = multilinear(
-        evaluate(lambda x, g, w, e: plan.conv_y(x, w, g, e)),
+        lambda x, g, w, *i: values("conv_y")(x, w, g, *i),
         [
             lambda: lambda c, g, w, *i: maps["x"](g, c, w, *i),
             lambda: maps["conv"],
@@ -52,7 +59,7 @@ def _family(spec: ConvolutionSpec) -> dict:
         ],
     )
     maps["w"] = multilinear(
-        evaluate(lambda x, y, g, e: plan.conv_w(x, y, g, e)),
+        values("conv_w"),
         [
             lambda: lambda c, y, g, *i: maps["x"](g, y, c, *i),
             lambda: lambda x, c, g, *i: maps["y"](x, g, c, *i),

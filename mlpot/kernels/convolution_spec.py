@@ -49,9 +49,7 @@ class ConvolutionPath:
 
     def out_columns(self) -> np.ndarray:
         """(d3, mul) columns of the output."""
-        return (
-            self.out_offset + self.out_stride * np.arange(self.d3)[:, None] + np.arange(self.mul)
-        )
+        return self.out_offset + self.out_stride * np.arange(self.d3)[:, None] + np.arange(self.mul)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,10 @@ class ConvolutionSpec:
     def __post_init__(self) -> None:
         out = [p.out_columns().ravel() for p in self.paths]
         weights = [p.w_offset + np.arange(p.mul) for p in self.paths]
-        for name, columns, size in (("output", out, self.dim_out), ("weight", weights, self.n_weights)):
+        for name, columns, size in (
+            ("output", out, self.dim_out),
+            ("weight", weights, self.n_weights),
+        ):
             used = np.sort(np.concatenate(columns)) if columns else np.zeros(0, int)
             if not np.array_equal(used, np.arange(size)):
                 raise ValueError(

@@ -11,19 +11,26 @@ import functools
 import mlx.core as mx
 from jaxtyping import Int, Shaped
 
+from . import native
 from .primitive import multilinear
+
+
+def _gathered(x: mx.array, index: mx.array) -> mx.array:
+    if x.size and native.takes(x):
+        return native.gather(x, index)
+    return mx.take(x, index, axis=0)
 
 
 @functools.lru_cache(maxsize=512)
 def _gather(n_rows: int):
-    return multilinear(
-        lambda x, index: mx.take(x, index, axis=0), [lambda: _segment_sum(n_rows)]
-    )
+    return multilinear(_gathered, [lambda: _segment_sum(n_rows)])
 
 
 @functools.lru_cache(maxsize=512)
 def _segment_sum(n_segments: int):
     def value(x, index):
+        if x.size and native.takes(x):
+            return native.segment_sum(x, index, n_segments)
         zeros = mx.zeros((n_segments, *x.shape[1:]), dtype=x.dtype)
         return zeros.at[index].add(x) if x.size else zeros
 

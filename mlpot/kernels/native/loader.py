@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from ..._blas import num_threads as wanted_threads
+from ..backend import chosen
 from . import builder
 from .toolchain import CannotBuildError
 
@@ -130,6 +131,8 @@ def takes(*arrays: mx.array) -> bool:
     Args:
         arrays: the floating-point arguments of a primitive.
     """
+    if chosen() == "reference":
+        return False
     types = {a.dtype for a in arrays}
     return (
         len(types) == 1

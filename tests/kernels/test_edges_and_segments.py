@@ -1,0 +1,111 @@
+"""Edge lists, gather and segment sum."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from mlpot import kernels
+
+
+def test_both_forms_of_the_edge_list():
+    edges = kernels.EdgeIndex.from_pairs([2, 0, 1, 2], [0, 0, 2, 2], 4)
+    assert np.array(edges.receiver_ptr).tolist() == [0, 2, 2, 4, 4]
+    assert np.array(edges.sender_perm).tolist() == [1, 2, 0, 3]
+    assert np.array(edges.sender_ptr).tolist() == [0, 1, 2, 4, 4]
+    assert (edges.n_edges, edges.n_nodes) == (4, 4)
+    assert list(edges.arrays()) == [
+        "senders",
+        "receivers",
+        "receiver_ptr",
+        "sender_perm",
+        "sender_ptr",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("senders", "receivers", "message"),
+    [
+        ([0, 1], [0], "2 senders but 1 receivers"),
+        ([0, 5], [0, 1], "edge index 5 is outside 0..2"),
+        ([0, -1], [0, 1], "edge index -1 is outside"),
+        ([0, 1], [1, 0], "not sorted by receiver"),
+    ],
+)
+def test_wrong_edge_lists_are_refused(senders, receivers, message):
+    with pytest.raises(ValueError, match=message):
+        kernels.EdgeIndex.from_pairs(senders, receivers, 3)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_gather_and_segment_sum_are_transposes(backend):
+    rng = np.random.default_rng(0)
+    index = rng.integers(0, 6, 20)
+    x, g = rng.normal(size=(6, 3)), rng.normal(size=(20, 3))
+    place = mx.array(index.astype(np.int32))
+    a, b = mx.array(x, dtype=mx.float64), mx.array(g, dtype=mx.float64)
+    with kernels.use(backend):
+        rows = np.array(kernels.gather(a, place))
+        sums = np.array(kernels.segment_sum(b, place, 6))
+        through = np.array(mx.grad(lambda q: (kernels.gather(q, place) * b).sum())(a))
+    wanted = np.zeros((6, 3))
+    np.add.at(wanted, index, g)
+    assert np.array_equal(rows, x[index])
+    assert np.abs(sums - wanted).max() < 1e-14
+    assert np.abs(through - wanted).max() < 1e-14
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (kernels.exp, [np.exp, np.exp, np.exp]),
+        (kernels.sin, [np.sin, np.cos, lambda x: -np.sin(x)]),
+        (kernels.cos, [np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x)]),
+        (
+            kernels.tanh,
+            [
+                np.tanh,
+                lambda x: 1 / np.cosh(x) ** 2,
+                lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2,
+            ],
+        ),
+        (
+            kernels.silu,
+            [
+                lambda x: x / (1 + np.exp(-x)),
+                lambda x: (1 + np.exp(-x) * (1 + x)) / (1 + np.exp(-x)) ** 2,
+                lambda x: (
+                    np.exp(-x) * (2 + 2 * np.exp(-x) + x * np.exp(-x) - x) / (1 + np.exp(-x)) ** 3
+                ),
+            ],
+        ),
+    ],
+)
+def test_elementary_functions_and_two_derivatives(function, values, backend):
+    x = np.linspace(-6, 6, 301)
+    with kernels.use(backend):
+        for dtype, tolerance in ((mx.float64, 2e-14), (mx.float32, 2e-6)):
+            at = mx.array(x, dtype=dtype)
+            got = [np.array(function(at))]
+            first = mx.grad(lambda q: function(q).sum())
+            got += [np.array(first(at)), np.array(mx.jvp(first, [at], [mx.ones_like(at)])[1][0])]
+            for have, want in zip(got, values, strict=True):
+                reference = want(x)
+                error = np.abs(have - reference) / np.maximum(1, np.abs(reference))
+                assert error.max() < tolerance
+
+
+def test_norm_of_zero_has_finite_derivatives():
+    zero = mx.zeros((1, 3))
+    first = mx.grad(lambda v: kernels.safe_norm(v).sum())
+    second = mx.jvp(first, [zero], [mx.ones_like(zero)])[1][0]
+    assert np.array(first(zero)).tolist() == [[0, 0, 0]]
+    assert np.array(second).tolist() == [[0, 0, 0]]
+
+
+def test_constants_keep_their_digits_and_are_cached():
+    third = kernels.Constant(np.array([1 / 3]))
+    assert third(mx.float64).item() == 1 / 3
+    assert third(mx.float32) is third(mx.float32)
