@@ -10,6 +10,7 @@ import typer
 
 from mlpot import __version__
 
+from .convert import convert
 from .doctor import doctor
 
 app = typer.Typer(
@@ -44,7 +45,7 @@ def options(
     """Equivariant interatomic potentials on Apple's MLX."""
 
 
-for _verb in (doctor,):
+for _verb in (convert, doctor):
     app.command()(_verb)
 
 

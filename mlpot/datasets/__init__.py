@@ -14,13 +14,14 @@ from .reference_energies import (
 )
 from .splits import split, split_indices
 from .statistics import average_neighbors, force_rms
-from .summaries import Summary, summary
+from .summaries import Census, Summary, summary
 from .suspicions import fingerprint
 from .writing import write
 
 __all__ = [
     "Batch",
     "Batches",
+    "Census",
     "Frame",
     "HDF5Dataset",
     "HDF5Writer",

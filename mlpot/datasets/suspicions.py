@@ -1,10 +1,9 @@
-"""What looks wrong in a data set: units, lost labels, duplicates. Said, never corrected."""
+"""What looks wrong in a data set: units, lost labels, overlaps. Said, never corrected."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,17 +34,11 @@ def suspicions(frames: Sequence[Frame]) -> list[str]:
     """Sentences about what seems wrong; empty for ordinary data.
 
     Args:
-        frames: frames in eV and Angstrom.
+        frames: frames in eV and Angstrom, or a sample of them.
     """
     structures = [f for f in frames if not f.is_isolated_atom]
-    found = [f"{text} ({n} frames)" for text, n in Counter(_notes(frames)).items()]
-    for check in (_energies, _forces, _stresses, _distances, _periodicity, _duplicates):
-        found += check(structures)
-    return found
-
-
-def _notes(frames: Iterable[Frame]) -> list[str]:
-    return [note for frame in frames for note in frame.notes]
+    checks = (_energies, _forces, _stresses, _distances, _periodicity)
+    return [text for check in checks for text in check(structures)]
 
 
 def _energies(frames: list[Frame]) -> list[str]:
@@ -147,9 +140,3 @@ def _periodicity(frames: list[Frame]) -> list[str]:
             f"({dense[0].source or 'first one'}): should they be periodic?"
         ]
     return []
-
-
-def _duplicates(frames: list[Frame]) -> list[str]:
-    counts = Counter(map(fingerprint, frames))
-    repeated = sum(counts.values()) - len(counts)
-    return [f"{repeated} frames repeat another one exactly"] if repeated else []

@@ -1,0 +1,100 @@
+"""``mlpot convert``: data sets from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Key = Annotated[str | None, typer.Option(help="Name of this label, if not a usual one.")]
+
+
+def convert(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Files or patterns to read (extended XYZ, rMD17 npz, HDF5, anything ASE reads, "
+            "also .gz), then the file to write: .h5 or .hdf5, .xyz or .extxyz.",
+            show_default=False,
+        ),
+    ],
+    energy_unit: Annotated[
+        str | None, typer.Option(help="Unit of energies in the files: eV, kcal/mol, Hartree, ...")
+    ] = None,
+    length_unit: Annotated[
+        str | None, typer.Option(help="Unit of lengths in the files: Angstrom, Bohr, nm.")
+    ] = None,
+    forces_unit: Annotated[
+        str | None, typer.Option(help="Unit of forces, if not energy/length: Hartree/Bohr, ...")
+    ] = None,
+    stress_unit: Annotated[
+        str | None, typer.Option(help="Unit of stresses, if not energy/length^3: GPa, kbar, ...")
+    ] = None,
+    energy_key: Key = None,
+    forces_key: Key = None,
+    stress_key: Key = None,
+    virials_key: Key = None,
+    config_type_key: Annotated[
+        str, typer.Option(help="Name of what tells kinds of frames apart.")
+    ] = "config_type",
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+) -> None:
+    """Convert data sets to mlpot's HDF5 or extended XYZ, and say what is in them.
+
+    Labels end in eV, eV/Angstrom and eV/Angstrom^3; virials become stresses. Example:
+
+    mlpot convert rmd17_ethanol.npz ethanol.h5 --energy-unit kcal/mol
+    """
+    from mlpot import datasets
+    from mlpot.datasets.reading import expand
+
+    if len(inputs) < 2:
+        raise ValueError(
+            "convert needs at least one file to read and one to write: mlpot convert IN... OUT"
+        )
+    *sources, target = inputs
+    files = expand(sources)
+    if Path(target).exists():
+        if any(Path(target).samefile(file) for file in files):
+            raise ValueError(f"{target} is to be read and written; write to another file")
+        if not force:
+            raise ValueError(f"{target} exists already; add --force to replace it")
+    options = {
+        "energy_unit": energy_unit,
+        "length_unit": length_unit,
+        "forces_unit": forces_unit,
+        "stress_unit": stress_unit,
+        "energy_key": energy_key,
+        "forces_key": forces_key,
+        "stress_key": stress_key,
+        "virials_key": virials_key,
+        "config_type_key": config_type_key,
+    }
+    census = datasets.Census()
+    provenance = {
+        "converted_from": [_origin(file) for file in files],
+        "options": {key: value for key, value in options.items() if value is not None},
+    }
+    count = datasets.write(target, census.watch(datasets.iterate(files, **options)), provenance)
+    typer.echo(census.summary())
+    typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")
+
+
+def _origin(file: Path) -> dict:
+    """Name and digest of a source, and the provenance it carries itself."""
+    import hashlib
+
+    from mlpot.datasets import HDF5Dataset
+    from mlpot.datasets.reading import HDF5_SUFFIXES, suffix_of
+
+    with file.open("rb") as stream:
+        origin: dict = {
+            "file": file.name,
+            "sha256": hashlib.file_digest(stream, "sha256").hexdigest(),
+        }
+    if suffix_of(file) in HDF5_SUFFIXES:
+        with HDF5Dataset(file) as stored:
+            origin["provenance"] = stored.provenance
+    return origin
