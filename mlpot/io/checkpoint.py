@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
@@ -44,7 +45,8 @@ def save(
         "format_version": str(FORMAT_VERSION),
         "config": potential.config.model_dump_json(),
     }
-    arrays = {k: v.astype(mx.float32) for k, v in tree_flatten(potential.parameters())}
+    flat: list[tuple[str, Any]] = tree_flatten(potential.parameters())  # pyright: ignore[reportAssignmentType]
+    arrays = {k: v.astype(mx.float32) for k, v in flat}
     with temporary_beside(path) as temporary:
         mx.save_safetensors(str(temporary), arrays, metadata)
 
@@ -62,7 +64,8 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, mx.array], dict[s
     try:
         if path.suffix != ".safetensors":
             raise ValueError("the name does not end in .safetensors")
-        arrays, metadata = mx.load(str(path), return_metadata=True)  # pyright: ignore
+        loaded: Any = mx.load(str(path), return_metadata=True)
+        arrays, metadata = loaded
         mx.eval(arrays)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
@@ -111,7 +114,7 @@ def build_potential(arrays: dict[str, mx.array], metadata: dict[str, str], name:
     if isinstance(config, dict) and isinstance(config.get("E0s"), dict):
         config["E0s"] = {int(z): energy for z, energy in config["E0s"].items()}
     potential = Potential(validate(config, PotentialConfig, f"configuration in {name!r}"))
-    wanted = dict(tree_flatten(potential.parameters()))
+    wanted: dict[str, Any] = dict(tree_flatten(potential.parameters()))
     if set(wanted) != set(arrays):
         missing, extra = sorted(set(wanted) - set(arrays)), sorted(set(arrays) - set(wanted))
         raise ValueError(f"{name!r} lacks weights {missing} or has unknown ones {extra}")

@@ -8,18 +8,14 @@ differentiated arrives as ``None``. Both facts are handled here, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 
 
-def as_tuple(value) -> tuple:
+def as_tuple(value) -> tuple[Any, ...]:
     """Arguments of a rule as a tuple: MLX passes a single one bare."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-
-def is_float(array: mx.array) -> bool:
-    """Whether an array can carry a tangent."""
-    return mx.issubdtype(array.dtype, mx.floating)
 
 
 def unary(value: Callable, derivative: Callable) -> Callable:
@@ -34,7 +30,7 @@ def unary(value: Callable, derivative: Callable) -> Callable:
     """
 
     @mx.custom_function
-    def function(x):
+    def function(x: Any) -> mx.array:
         return value(mx.stop_gradient(x))
 
     @function.vjp
@@ -66,7 +62,7 @@ def multilinear(
     n_arrays = len(adjoints)
 
     @mx.custom_function
-    def function(*args):
+    def function(*args: Any) -> mx.array:
         arrays = [mx.stop_gradient(a) for a in args[:n_arrays]]
         return value(*arrays, *args[n_arrays:])
 
@@ -83,7 +79,7 @@ def multilinear(
     @function.jvp
     def _(primals, tangents):
         primals, tangents = as_tuple(primals), as_tuple(tangents)
-        total = None
+        total: Any = None
         for i in range(n_arrays):
             if tangents[i] is None:
                 continue

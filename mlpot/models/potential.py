@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn
@@ -61,7 +62,8 @@ class Potential(mlx.nn.Module):
     @property
     def dtype(self) -> mx.Dtype:
         """Precision of the weights."""
-        return tree_flatten(self.parameters())[0][1].dtype
+        flat: Any = tree_flatten(self.parameters())
+        return flat[0][1].dtype
 
     @property
     def smoothness(self) -> float:
