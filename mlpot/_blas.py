@@ -7,7 +7,9 @@ Nothing is compiled, no other library of the process is affected, and it does no
 MLX was imported before mlpot.
 
 Environment: ``MLPOT_BLAS=0`` leaves MLX's own BLAS in place, ``MLPOT_BLAS=/path/to/lib.so`` names
-another one; ``MLPOT_NUM_THREADS`` is the number of its threads (default: usable cores).
+another one; ``MLPOT_NUM_THREADS`` is the number of its threads. The default is one: OpenBLAS's
+threads wait for each other by spinning, and on a machine that does anything else a small product
+then takes milliseconds (a training step with two threads took 5 to 10 times as long as with one).
 """
 
 from __future__ import annotations
@@ -154,7 +156,7 @@ def route() -> BlasStatus:
 def _point_to(library: _OpenBlas) -> str:
     """Set libmlx's function pointers; what hinders it, or ""."""
     global _status, _library
-    library.set_threads(num_threads())
+    library.set_threads(num_threads() if os.environ.get("MLPOT_NUM_THREADS") else 1)
     try:
         pointers = FunctionPointers("libmlx.so")
         slots = pointers.find(FUNCTIONS)

@@ -45,7 +45,7 @@ def unary(value: Callable, derivative: Callable) -> Callable:
 
 
 def multilinear(
-    value: Callable, adjoints: Sequence[Callable[[], Callable]], vmap: Callable | None = None
+    value: Callable[..., mx.array], adjoints: Sequence[Callable[[], Callable]]
 ) -> Callable:
     """A map that is linear in each of its first ``len(adjoints)`` arguments.
 
@@ -54,7 +54,6 @@ def multilinear(
         adjoints: for each array argument a function without arguments that gives the adjoint
             map; the adjoint to argument i is called with the cotangent in place of argument i:
             ``adjoint(*arrays_with_cotangent_at_i, *indices)``.
-        vmap: optional rule for ``mx.vmap``.
 
     Returns:
         The differentiable map.
@@ -85,8 +84,9 @@ def multilinear(
                 continue
             term = function(*primals[:i], tangents[i], *primals[i + 1 :])
             total = term if total is None else total + term
-        return total if total is not None else mx.zeros_like(function(*primals))
+        if total is None:
+            result: Any = function(*primals)
+            return mx.zeros_like(result)
+        return total
 
-    if vmap is not None:
-        function.vmap(vmap)
     return function

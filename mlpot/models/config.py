@@ -32,7 +32,7 @@ class PotentialConfig(StrictModel):
 
     numbers: list[int] = Field(description="atomic numbers of the species")
     cutoff: float = Field(gt=0, description="Angstrom")
-    model: V2106Config = Field(default_factory=V2106Config, description="the backbone")
+    model: V2106Config = Field(default_factory=lambda: V2106Config(), description="the backbone")
     E0s: dict[int, float] = Field({}, description="energy of the isolated atom, eV, by number")
     scale: float = Field(1.0, gt=0, description="eV; RMS force of the training set")
     avg_num_neighbors: float = Field(10.0, gt=0, description="neighbours within the cutoff")
