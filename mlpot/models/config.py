@@ -14,16 +14,22 @@ class V2106Config(StrictModel):
     """Sizes of the v2106 backbone."""
 
     name: Literal["v2106"] = "v2106"
-    channels: int = Field(32, ge=1, description="channels of each hidden irrep")
-    layers: int = Field(2, ge=1, description="gated convolutions")
-    lmax: int = Field(2, ge=0, le=11, description="highest degree of features and harmonics")
-    number_of_basis: int = Field(10, ge=2, description="radial basis functions")
-    radial_neurons: list[int] = Field([100], description="hidden widths of the radial networks")
+    channels: int = Field(default=32, ge=1, description="channels of each hidden irrep")
+    layers: int = Field(default=2, ge=1, description="gated convolutions")
+    lmax: int = Field(
+        default=2, ge=0, le=11, description="highest degree of features and harmonics"
+    )
+    number_of_basis: int = Field(default=10, ge=2, description="radial basis functions")
+    radial_neurons: list[int] = Field(
+        default=[100], description="hidden widths of the radial networks"
+    )
     alpha_start: float = Field(
-        1.0, ge=0, description="spread of the weights of alpha at the start (0: no forces at first)"
+        default=1.0,
+        ge=0,
+        description="spread of the weights of alpha at the start (0: no forces at first)",
     )
     normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
-        "exact", description="convention of the activations' constants"
+        default="exact", description="convention of the activations' constants"
     )
 
 
@@ -33,10 +39,12 @@ class PotentialConfig(StrictModel):
     numbers: list[int] = Field(description="atomic numbers of the species")
     cutoff: float = Field(gt=0, description="Angstrom")
     model: V2106Config = Field(default_factory=lambda: V2106Config(), description="the backbone")
-    E0s: dict[int, float] = Field({}, description="energy of the isolated atom, eV, by number")
-    scale: float = Field(1.0, gt=0, description="eV; RMS force of the training set")
-    avg_num_neighbors: float = Field(10.0, gt=0, description="neighbours within the cutoff")
-    zbl: bool = Field(True, description="screened nuclear repulsion at short range")
+    E0s: dict[int, float] = Field(
+        default={}, description="energy of the isolated atom, eV, by number"
+    )
+    scale: float = Field(default=1.0, gt=0, description="eV; RMS force of the training set")
+    avg_num_neighbors: float = Field(default=10.0, gt=0, description="neighbours within the cutoff")
+    zbl: bool = Field(default=True, description="screened nuclear repulsion at short range")
 
     @field_validator("numbers")
     @classmethod
