@@ -1,0 +1,120 @@
+"""The part of molecular dynamics that is ASE's: integrators, units and trajectory files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from ase import Atoms, units
+from ase.calculators.singlepoint import SinglePointCalculator
+from ase.constraints import FixCom
+from ase.io import write
+from ase.io.trajectory import TrajectoryWriter
+from ase.md.langevin import Langevin
+from ase.md.verlet import VelocityVerlet
+
+from .settings import Settings
+
+TRAJECTORY_SUFFIXES = (".traj", ".extxyz", ".xyz")
+
+
+def working_copy(atoms: Atoms, fix_com: bool) -> Atoms:
+    """A copy with the same calculator, its centre of mass held where it is.
+
+    Args:
+        atoms: structure with a calculator; not changed.
+        fix_com: hold the centre of mass, where there are no other constraints.
+
+    Raises:
+        ValueError: no atoms, no calculator, masses that are not positive.
+    """
+    if not isinstance(atoms, Atoms):
+        raise ValueError(f"atoms is a {type(atoms).__name__}: give an ase.Atoms with a calculator")
+    if len(atoms) == 0:
+        raise ValueError("the structure has no atoms")
+    if atoms.calc is None:
+        raise ValueError("the atoms have no calculator: set atoms.calc before run_md")
+    if not np.isfinite(atoms.positions).all():
+        raise ValueError("the structure has positions that are not finite")
+    if not (atoms.get_masses() > 0).all():
+        raise ValueError("every atom needs a positive mass: set them with atoms.set_masses")
+    copy = atoms.copy()
+    copy.calc = atoms.calc
+    if fix_com and len(copy) > 1 and not copy.constraints:
+        copy.set_constraint(FixCom())
+    return copy
+
+
+def dynamics(
+    atoms: Atoms, settings: Settings, rng: np.random.Generator
+) -> VelocityVerlet | Langevin:
+    """The integrator of an ensemble, at step 0."""
+    timestep = settings.timestep * units.fs
+    if settings.ensemble == "nve":
+        return VelocityVerlet(atoms, timestep)
+    return Langevin(
+        atoms,
+        timestep,
+        temperature_K=settings.temperature,
+        friction=settings.friction / (1000 * units.fs),
+        fixcm=False,
+        rng=rng,
+    )
+
+
+def snapshot(atoms: Atoms) -> Atoms:
+    """The state with its energy and unconstrained forces, without calculator or constraints."""
+    copy = atoms.copy()
+    copy.set_constraint()
+    copy.calc = SinglePointCalculator(
+        copy, energy=atoms.get_potential_energy(), forces=atoms.get_forces(apply_constraint=False)
+    )
+    return copy
+
+
+def save(path: Path, atoms: Atoms) -> None:
+    """Write one structure as extxyz."""
+    write(path, atoms, format="extxyz")
+
+
+class TrajectoryFile:
+    """Frames written one after the other; each is on its way to the disk at once.
+
+    Args:
+        path: ends in .traj (ASE's format), .extxyz or .xyz (extended XYZ).
+
+    Raises:
+        ValueError: another ending, or a folder that does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._binary = None
+        if path.suffix == ".traj":
+            self._binary = TrajectoryWriter(path, "w")
+        else:
+            path.write_bytes(b"")
+
+    @staticmethod
+    def check(path: Path) -> None:
+        """See :class:`TrajectoryFile`."""
+        if path.suffix not in TRAJECTORY_SUFFIXES:
+            raise ValueError(
+                f"trajectory {str(path)!r}: its name must end in {', '.join(TRAJECTORY_SUFFIXES)}"
+            )
+        if not path.parent.is_dir():
+            raise ValueError(
+                f"trajectory {str(path)!r}: folder {str(path.parent)!r} does not exist"
+            )
+
+    def write(self, atoms: Atoms) -> None:
+        """Append a frame."""
+        if self._binary is not None:
+            self._binary.write(atoms)
+        else:
+            write(self.path, atoms, format="extxyz", append=True)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._binary is not None:
+            self._binary.close()
