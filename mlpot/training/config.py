@@ -1,0 +1,170 @@
+"""What a training run is told: the keys of its configuration file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+from pydantic import Field
+
+from mlpot.config import StrictModel, load_yaml
+from mlpot.elements import symbol
+from mlpot.models import V2106Config
+
+from .config_sections import (
+    KeysSection,
+    LossSection,
+    OptimizerSection,
+    ReferenceEnergies,
+    SchedulerSection,
+    UnitsSection,
+    key,
+)
+
+Files = str | Annotated[list[str], Field(min_length=1)]
+
+
+class TrainConfig(StrictModel):
+    """All keys of a training configuration; only ``train_file`` and ``r_max`` have to be given.
+
+    Names of data files are relative to the folder of the configuration file, ``out`` to the
+    current folder.
+    """
+
+    train_file: Files = key(
+        ...,
+        "Training data: a file, a pattern such as data/*.xyz, or a list of them. Extended XYZ, "
+        "HDF5 of mlpot, rMD17 npz and whatever ASE reads, also compressed. Frames of one isolated "
+        "atom give E0 and are not trained on.",
+    )
+    valid_file: Files | None = key(
+        None, "Validation data; taken from the training data where not given."
+    )
+    valid_fraction: float = key(
+        0.1,
+        "Part of the training frames that is kept for validation where there is no valid_file.",
+        gt=0,
+        lt=1,
+    )
+    test_file: Files | None = key(
+        None, "Test data: evaluated once, at the end; each file is a set of its own."
+    )
+    out: str | None = key(
+        None, "Folder of the run, made anew; runs/NAME for the configuration NAME.yaml by default."
+    )
+
+    r_max: float = key(..., "Cutoff radius of the interaction.", unit="Angstrom", gt=0)
+    model: V2106Config = key(V2106Config(), "The network.")
+    zbl: bool = key(True, "Screened nuclear repulsion where atoms come closer than bonds are.")
+    E0s: ReferenceEnergies = key(
+        "auto",
+        "Energies of isolated atoms: isolated (from frames of one atom), least_squares, a mapping "
+        "such as {H: -13.6, O: -432.1}, or auto: isolated where there are such frames, else "
+        "least squares.",
+        unit="eV",
+    )
+
+    batch_size: int = key(8, "Frames in a training step.", ge=1)
+    valid_batch_size: int | None = key(
+        None, "Frames evaluated at once; batch_size where not given.", ge=1
+    )
+    max_num_epochs: int = key(200, "Passes over the training data.", ge=1)
+    patience: int | None = key(
+        None,
+        "Epochs without a better validation loss after which training stops; never by default.",
+        ge=1,
+    )
+    lr: float = key(0.01, "Learning rate, the largest one where it is scheduled.", gt=0)
+    optimizer: OptimizerSection = key(OptimizerSection(), "How parameters are moved.")
+    scheduler: SchedulerSection = key(SchedulerSection(), "How the learning rate changes.")
+    clip_grad: float | None = key(
+        10.0, "Largest norm of the gradient of a step; null for no limit.", gt=0
+    )
+    ema_decay: float | None = key(
+        0.99,
+        "Decay per step of the running average of the parameters, which is what is validated and "
+        "saved as the best model; null for no average.",
+        gt=0,
+        lt=1,
+    )
+
+    loss: LossSection = key(LossSection(), "How errors are counted.")
+    energy_weight: float = key(
+        1.0, "Weight of the error of the energy per atom.", unit="1/(eV/atom)^2", ge=0
+    )
+    forces_weight: float = key(
+        10.0, "Weight of the errors of force components.", unit="1/(eV/Angstrom)^2", ge=0
+    )
+    stress_weight: float = key(
+        100.0,
+        "Weight of the errors of stress components, where there are stresses.",
+        unit="1/(eV/Angstrom^3)^2",
+        ge=0,
+    )
+
+    seed: int = key(0, "Of the initial parameters, the split and the order of frames.", ge=0)
+    dtype: Literal["float32", "float64"] = key(
+        "float32", "Precision of the computation; float64 runs on the CPU only."
+    )
+    device: Literal["auto", "cpu", "gpu"] = key(
+        "auto", "Where to compute; auto takes a GPU for float32 where there is one."
+    )
+
+    keys: KeysSection = key(KeysSection(), "Names of the labels in the data files.")
+    units: UnitsSection = key(UnitsSection(), "Units of the data files.")
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if self.valid_file is not None and "valid_fraction" in self.model_fields_set:
+            raise ValueError("valid_file and valid_fraction exclude each other: leave one out")
+        if self.dtype == "float64" and self.device == "gpu":
+            raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
+        if self.energy_weight == self.forces_weight == self.stress_weight == 0:
+            raise ValueError("energy_weight, forces_weight and stress_weight are all 0")
+        return self
+
+    def test_files(self) -> list[str]:
+        """Test files as a list."""
+        return as_list(self.test_file)
+
+    def plain(self) -> dict:
+        """All keys with plain values, defaults included, as they stand in a file."""
+        data = self.model_dump(mode="json")
+        if self.valid_file is not None:
+            del data["valid_fraction"]
+        if isinstance(self.E0s, dict):
+            data["E0s"] = {symbol(z): energy for z, energy in self.E0s.items()}
+        return data
+
+
+def as_list(files: Files | None) -> list[str]:
+    """Names of files as a list."""
+    if files is None:
+        return []
+    return [files] if isinstance(files, str) else list(files)
+
+
+def load_config(path: str | os.PathLike[str]) -> TrainConfig:
+    """Read a configuration file; names of data files become absolute and ``out`` is filled in.
+
+    Args:
+        path: a YAML file.
+
+    Returns:
+        The checked configuration.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: with every problem named.
+    """
+    path = Path(path)
+    config = load_yaml(path, TrainConfig)
+    folder = path.resolve().parent
+    changes: dict = {"out": config.out or str(Path("runs") / path.stem)}
+    for name in ("train_file", "valid_file", "test_file"):
+        files = getattr(config, name)
+        if files is not None:
+            changes[name] = [str(folder / file) for file in as_list(files)]
+    return config.model_copy(update=changes)

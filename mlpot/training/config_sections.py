@@ -1,0 +1,92 @@
+"""The nested sections of a training configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from mlpot.config import StrictModel
+from mlpot.elements import atomic_number, symbol
+
+
+def key(default: Any, description: str, unit: str | None = None, **limits: Any) -> Any:
+    """A documented key: its default, what it means, its unit and its limits."""
+    extra: Any = {"unit": unit} if unit else None
+    field: Any = Field
+    return field(default, description=description, json_schema_extra=extra, **limits)
+
+
+def _by_number(value: Any) -> Any:
+    """Keys of a mapping of E0s, symbols or atomic numbers, as atomic numbers."""
+    if not isinstance(value, dict):
+        return value
+    numbers = {}
+    for name in value:
+        number = int(name) if str(name).isdigit() else atomic_number(str(name))
+        symbol(number)
+        numbers[number] = value[name]
+    return numbers
+
+
+ReferenceEnergies = Annotated[
+    Literal["auto", "isolated", "least_squares"] | dict[int, float], BeforeValidator(_by_number)
+]
+
+
+class OptimizerSection(StrictModel):
+    """How parameters are moved; the learning rate is the key ``lr``."""
+
+    name: Literal["adam", "adamw"] = key("adam", "Adam, or Adam with decoupled weight decay.")
+    beta1: float = key(0.9, "Decay per step of the average gradient.", ge=0, lt=1)
+    beta2: float = key(0.999, "Decay per step of the average squared gradient.", ge=0, lt=1)
+    eps: float = key(1e-8, "Added to the root of the average squared gradient.", gt=0)
+    weight_decay: float = key(
+        0.01, "Part of each parameter taken off per step and learning rate; adamw only.", ge=0
+    )
+
+
+class SchedulerSection(StrictModel):
+    """How the learning rate changes."""
+
+    name: Literal["cosine", "plateau", "constant"] = key(
+        "cosine",
+        "cosine: from lr down to final_fraction of it over all epochs; plateau: times factor after "
+        "patience epochs without a better validation loss; constant.",
+    )
+    warmup_epochs: float = key(
+        1.0, "Epochs over which the rate rises from zero, before what name says.", ge=0
+    )
+    final_fraction: float = key(0.01, "Smallest rate as a part of lr.", ge=0, le=1)
+    factor: float = key(0.5, "plateau: what the rate is multiplied with.", gt=0, lt=1)
+    patience: int = key(10, "plateau: epochs without improvement.", unit="epochs", ge=1)
+
+
+class LossSection(StrictModel):
+    """How errors are counted: the weighted mean over labels of a function of the error."""
+
+    name: Literal["mse", "huber"] = key(
+        "mse", "mse: e^2; huber: e^2 up to delta, delta (2 |e| - delta) beyond."
+    )
+    delta: float = key(
+        0.01, "huber: where it becomes linear.", unit="eV/atom, eV/Angstrom, eV/Angstrom^3", gt=0
+    )
+
+
+class KeysSection(StrictModel):
+    """Names of the labels; null takes REF_energy, REF_forces, ... and then energy, forces, ..."""
+
+    energy_key: str | None = key(None, "Total energy.")
+    forces_key: str | None = key(None, "Forces.")
+    stress_key: str | None = key(None, "Stress: 3x3, 9 or Voigt 6 numbers.")
+    virials_key: str | None = key(None, "Virials, -volume times stress.")
+    config_type_key: str = key("config_type", "Kind of frame, for tables of errors.")
+
+
+class UnitsSection(StrictModel):
+    """Units of the data files; null follows from the others, eV and Angstrom at last."""
+
+    energy_unit: str | None = key(None, "eV, meV, Hartree, Rydberg, kcal/mol, kJ/mol, J.")
+    length_unit: str | None = key(None, "Angstrom, Bohr, nm; of positions and cells.")
+    forces_unit: str | None = key(None, "energy/length, such as Hartree/Bohr.")
+    stress_unit: str | None = key(None, "eV/Angstrom^3, GPa, kbar, bar, Pa, Hartree/Bohr^3.")

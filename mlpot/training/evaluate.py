@@ -1,0 +1,121 @@
+"""Predictions of a potential for labelled frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot import datasets, derivatives
+
+from .ahead import ahead
+from .errors import MEAN_ONLY, ErrorRow, Predictions, error_rows, mean_only
+
+if TYPE_CHECKING:
+    from mlpot.datasets import Frame
+    from mlpot.models import Potential
+
+
+def predict(
+    potential: Potential,
+    frames: Sequence[Frame],
+    batch_size: int = 8,
+    progress: Callable[[int], None] | None = None,
+) -> Predictions:
+    """Energies, forces and, where there are stress labels, stresses.
+
+    Args:
+        potential: the model.
+        frames: structures; their labels only decide whether stresses are computed.
+        batch_size: frames computed at once.
+        progress: called with the number of frames done.
+
+    Returns:
+        Predictions in the order of the frames, in float64.
+
+    Raises:
+        ValueError: no frames, or an element that the potential does not know, naming the frame.
+    """
+    if not frames:
+        raise ValueError("there are no frames to evaluate")
+    check_elements(potential, frames)
+    stress = any(frame.stress is not None for frame in frames)
+    said = Predictions(
+        reference=np.empty(len(frames)),
+        energy=np.empty(len(frames)),
+        forces=[],
+        stress=np.zeros((len(frames), 3, 3)) if stress else None,
+    )
+
+    batches = datasets.Batches(
+        frames,
+        batch_size,
+        potential.cutoff,
+        dtype=potential.dtype,
+        shuffle=False,
+        pad=False,
+        cache=False,
+    )
+    done = 0
+    for batch in ahead(batches.epoch()):
+        graph, part = batch.graph, frames[done : done + len(batch.indices)]
+        result = derivatives.energy_forces_stress(potential, graph, stress=stress)
+        values = [result.interaction_energy, result.forces]
+        mx.eval(*values, *([result.stress] if result.stress is not None else []))
+        rows = slice(done, done + len(part))
+        said.reference[rows] = potential.reference_energy(graph)
+        said.energy[rows] = said.reference[rows] + np.array(result.interaction_energy)
+        forces = np.array(result.forces).astype(np.float64)
+        ends = np.cumsum([frame.n_atoms for frame in part])
+        said.forces += np.split(forces, ends[:-1])
+        if said.stress is not None:
+            said.stress[rows] = np.array(result.stress)
+        done += len(part)
+        if progress is not None:
+            progress(done)
+    return said
+
+
+def check_elements(potential: Potential, frames: Sequence[Frame]) -> None:
+    """Refuse frames with elements that a potential does not know.
+
+    Raises:
+        ValueError: naming the first such frame and the elements.
+    """
+    for frame in frames:
+        try:
+            potential.check_elements(np.unique(frame.numbers).tolist())
+        except ValueError as error:
+            raise ValueError(f"{frame.source or 'a frame'}: {error}") from None
+
+
+def compare(
+    set_name: str, frames: Sequence[Frame], said: Predictions, model_name: str = "model"
+) -> list[ErrorRow]:
+    """Errors of predictions, with the row of a model that only knows the mean energy at the end.
+
+    Args:
+        set_name: name of the set.
+        frames: with labels.
+        said: predictions for them.
+        model_name: name of the model in the rows.
+
+    Raises:
+        ValueError: no frame has any label.
+    """
+    if not any(_labelled(frame) for frame in frames):
+        raise ValueError(
+            f"no frame of {set_name} has an energy, forces or a stress: "
+            "name their keys (energy_key, forces_key, ...)"
+        )
+    baseline = mean_only(frames, said.reference)
+    return [
+        *error_rows(set_name, model_name, frames, said),
+        *error_rows(set_name, MEAN_ONLY, frames, baseline)[:1],
+    ]
+
+
+def _labelled(frame: Frame) -> bool:
+    return any(label is not None for label in (frame.energy, frame.forces, frame.stress))

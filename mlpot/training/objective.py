@@ -1,0 +1,106 @@
+"""The loss of a batch, and the sums from which losses and errors of many batches follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+import numpy as np
+from jaxtyping import Float
+
+from .config_sections import LossSection
+
+if TYPE_CHECKING:
+    from mlpot.datasets import Labels
+    from mlpot.derivatives import Results
+
+#: Rows of the sums.
+TERMS = ("energy", "forces", "stress")
+#: Columns of the sums.
+LOSS, COUNT, ABSOLUTE, SQUARE = range(4)
+
+
+class Objective:
+    """Weighted mean of the errors of energies per atom, force components and stress components.
+
+        L = sum over terms t of  weight_t / n_t  sum over labels i of  w_i f(error_i)
+
+    n_t counts the labels there are, so that the loss depends neither on the size of the structures
+    nor on how many labels are missing; w_i are the weights of the frames; f is the square or
+    Huber's function. What has no label counts nothing.
+
+    Args:
+        loss: f.
+        weights: of the terms "energy", "forces" and "stress"; 0 leaves a term out of the loss.
+    """
+
+    def __init__(self, loss: LossSection, weights: Mapping[str, float]) -> None:
+        self.delta = loss.delta if loss.name == "huber" else None
+        self.weights = tuple(float(weights[term]) for term in TERMS)
+
+    def sums(self, result: Results, labels: Labels) -> Float[mx.array, "3 4"]:
+        """Sums over a batch, lazily.
+
+        Args:
+            result: what the model says.
+            labels: what is true, masked.
+
+        Returns:
+            (3, 4): for energy per atom (eV), forces (eV/Angstrom) and stress (eV/Angstrom^3)
+            the sums of w_i f(error_i), of labels, of absolute errors and of squared errors.
+        """
+        n_atoms = mx.maximum(labels.n_atoms, 1).astype(result.interaction_energy.dtype)
+        energy_error = (result.interaction_energy - labels.energy) / n_atoms
+        rows = [
+            self._row(energy_error, labels.energy_weight, labels.energy_mask, 1),
+            self._row(result.forces - labels.forces, labels.forces_weight, labels.forces_mask, 3),
+        ]
+        if result.stress is None:
+            rows.append(mx.zeros_like(rows[0]))
+        else:
+            error = (result.stress - labels.stress).reshape(-1, 9)
+            rows.append(self._row(error, labels.stress_weight, labels.stress_mask, 9))
+        return mx.stack(rows)
+
+    def _row(self, error: mx.array, weight: mx.array, mask: mx.array, width: int) -> mx.array:
+        error = error.reshape(-1, width)
+        # Selecting, not multiplying: what a model says where nothing is known may be anything.
+        error = mx.where(mask[:, None], error, mx.zeros_like(error))
+        absolute, square = mx.abs(error), mx.square(error)
+        counted = square
+        if self.delta is not None:
+            linear = self.delta * (2 * absolute - self.delta)
+            counted = mx.where(absolute <= self.delta, square, linear)
+        count = width * mx.sum(mask.astype(error.dtype))
+        return mx.stack(
+            [mx.sum(weight[:, None] * counted), count, mx.sum(absolute), mx.sum(square)]
+        )
+
+    def loss(self, sums: Float[mx.array, "3 4"]) -> Float[mx.array, ""]:
+        """The loss from the sums of a batch."""
+        weights = mx.array(self.weights, dtype=sums.dtype)
+        return mx.sum(weights * sums[:, LOSS] / mx.maximum(sums[:, COUNT], 1))
+
+    def total(self, sums: np.ndarray) -> float:
+        """The loss from the sums of many batches, (3, 4) in numpy."""
+        weights = np.array(self.weights)
+        return float(np.sum(weights * sums[:, LOSS] / np.maximum(sums[:, COUNT], 1)))
+
+
+def errors(sums: np.ndarray) -> dict[str, float | None]:
+    """Mean absolute and root mean square errors from sums, None where there are no labels.
+
+    Args:
+        sums: (3, 4), as `Objective.sums` gives, of any number of batches.
+
+    Returns:
+        ``energy_mae``, ``energy_rmse`` in eV/atom, ``forces_...`` in eV/Angstrom, ``stress_...`` in
+        eV/Angstrom^3.
+    """
+    found: dict[str, float | None] = {}
+    for term, row in zip(TERMS, sums, strict=True):
+        known = row[COUNT] > 0
+        found[f"{term}_mae"] = float(row[ABSOLUTE] / row[COUNT]) if known else None
+        found[f"{term}_rmse"] = float(np.sqrt(row[SQUARE] / row[COUNT])) if known else None
+    return found

@@ -1,0 +1,208 @@
+"""From a configuration to data, statistics and an untrained potential."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+
+from mlpot import datasets
+from mlpot.datasets import Frame
+from mlpot.elements import format_elements, symbol
+from mlpot.models import Potential, PotentialConfig
+
+from .config import TrainConfig, as_list
+from .names import set_names
+from .objective import TERMS
+
+
+@dataclass
+class TrainingData:
+    """Frames of a run.
+
+    Args:
+        train: frames to train on.
+        valid: frames to validate on.
+        isolated: isolated atoms among the training data.
+        tests: test sets by name.
+        split: where training and validation frames come from, for the run's folder.
+    """
+
+    train: list[Frame]
+    valid: list[Frame]
+    isolated: list[Frame]
+    tests: dict[str, list[Frame]]
+    split: dict[str, list[str]]
+
+    def digest(self) -> str:
+        """Changes if any number in training or validation frames does."""
+        digest = hashlib.sha256()
+        for frame in [*self.train, *self.valid]:
+            for array in (frame.numbers, frame.positions, frame.cell, frame.pbc):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            for label in (frame.energy, frame.forces, frame.stress):
+                digest.update(b"-" if label is None else np.float64(label).tobytes())
+        return digest.hexdigest()
+
+
+def read_data(config: TrainConfig) -> TrainingData:
+    """Read and check all frames that a configuration names.
+
+    Raises:
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is damaged; a weight is not 0 and there are no such labels; a
+            validation or test frame has an element that no training frame has; too few frames.
+    """
+    options = {
+        name: value
+        for section in (config.keys, config.units)
+        for name, value in section.model_dump().items()
+        if value is not None
+    }
+
+    def read(files) -> list[Frame]:
+        return datasets.read(as_list(files), **options)
+
+    everything = read(config.train_file)
+    isolated = [frame for frame in everything if frame.is_isolated_atom]
+    usable = [frame for frame in everything if not frame.is_isolated_atom]
+    if not usable:
+        raise ValueError(f"{_names(config.train_file)}: no frames but isolated atoms to train on")
+    if config.valid_file is None:
+        train, valid = datasets.split(usable, config.valid_fraction, config.seed)
+    else:
+        train = usable
+        valid = [frame for frame in read(config.valid_file) if not frame.is_isolated_atom]
+        if not valid:
+            raise ValueError(f"{_names(config.valid_file)}: no frames but isolated atoms")
+    tests = {}
+    for name, file in zip(set_names(config.test_files()), config.test_files(), strict=True):
+        tests[name] = read(file)
+    _check_labels(config, train)
+    _check_elements(train, {"validation": valid, **tests})
+    split = {
+        part: [f.source for f in frames] for part, frames in (("train", train), ("valid", valid))
+    }
+    return TrainingData(train, valid, isolated, tests, split)
+
+
+def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
+    """The potential at the start: statistics of the training data, weights from the seed.
+
+    Raises:
+        ValueError: reference energies are missing.
+    """
+    numbers = _elements(data.train)
+    # Trained on energies alone, the scale is only the unit of the network.
+    has_forces = any(frame.forces is not None for frame in data.train)
+    mx.random.seed(config.seed)
+    potential = Potential(
+        PotentialConfig(
+            numbers=numbers,
+            cutoff=config.r_max,
+            model=config.model,
+            E0s=reference_energies(config, data, numbers),
+            scale=datasets.force_rms(data.train) if has_forces else 1.0,
+            avg_num_neighbors=_neighbors(config, data),
+            zbl=config.zbl,
+        )
+    )
+    if config.dtype == "float64":
+        potential.set_dtype(mx.float64)
+    mx.eval(potential.parameters())
+    return potential
+
+
+def reference_energies(
+    config: TrainConfig, data: TrainingData, numbers: list[int]
+) -> dict[int, float]:
+    """Energies of isolated atoms, eV, as the configuration wants them.
+
+    Raises:
+        ValueError: elements without one.
+    """
+    if isinstance(config.E0s, dict):
+        found, origin = dict(config.E0s), "E0s"
+    else:
+        found, origin = datasets.isolated_atom_energies(data.isolated), "frames of isolated atoms"
+        if config.E0s == "least_squares" or (config.E0s == "auto" and not found):
+            return datasets.least_squares_E0s(data.train, numbers)
+    missing = [z for z in numbers if z not in found]
+    if missing:
+        named = ", ".join(f"{symbol(z)}: ..." for z in missing)
+        raise ValueError(
+            f"{origin} give no energy of {format_elements(missing)}: set E0s to all elements "
+            f"({named}) or to least_squares"
+        )
+    return {z: found[z] for z in numbers}
+
+
+def statistics(potential: Potential, data: TrainingData) -> dict:
+    """What the model took from the data, for the run's folder."""
+    config = potential.config
+    return {
+        "E0s [eV]": {symbol(z): energy for z, energy in sorted(config.E0s.items())},
+        "scale, RMS force [eV/Angstrom]": config.scale,
+        "average number of neighbors": config.avg_num_neighbors,
+        "cutoff [Angstrom]": config.cutoff,
+        "frames": {"train": len(data.train), "valid": len(data.valid)}
+        | {name: len(frames) for name, frames in data.tests.items()},
+        "parameters": count_parameters(potential),
+    }
+
+
+def count_parameters(potential: Potential) -> int:
+    """Number of trained numbers."""
+    leaves: Any = tree_flatten(potential.trainable_parameters())
+    return sum(array.size for _, array in leaves)
+
+
+def uses_stress(config: TrainConfig, data: TrainingData) -> bool:
+    """Whether stresses have to be computed."""
+    return config.stress_weight > 0 and any(frame.stress is not None for frame in data.train)
+
+
+def _neighbors(config: TrainConfig, data: TrainingData) -> float:
+    neighbors = datasets.average_neighbors(data.train, config.r_max)
+    if neighbors == 0:
+        raise ValueError(f"no two atoms are closer than r_max = {config.r_max} Angstrom: raise it")
+    return neighbors
+
+
+def _check_labels(config: TrainConfig, train: Sequence[Frame]) -> None:
+    for term in TERMS:
+        if any(getattr(frame, term) is not None for frame in train):
+            continue
+        weight = f"{term}_weight"
+        # The weight of stresses has a default that means nothing for molecules.
+        asked = term != "stress" or weight in config.model_fields_set
+        if getattr(config, weight) > 0 and asked:
+            raise ValueError(
+                f"no training frame has {'an energy' if term == 'energy' else term}: name the key "
+                f"in the files (keys: {{{term}_key: ...}}) or set {weight} to 0"
+            )
+
+
+def _check_elements(train: Sequence[Frame], others: dict[str, list[Frame]]) -> None:
+    known = set(_elements(train))
+    for name, frames in others.items():
+        for frame in frames:
+            unknown = set(frame.numbers.tolist()) - known
+            if unknown and not frame.is_isolated_atom:
+                raise ValueError(
+                    f"{name} frame {frame.source}: {format_elements(unknown)} is in no training "
+                    f"frame (these have {format_elements(known)})"
+                )
+
+
+def _elements(frames: Sequence[Frame]) -> list[int]:
+    return sorted({int(z) for frame in frames for z in np.unique(frame.numbers)})
+
+
+def _names(files) -> str:
+    return ", ".join(as_list(files))

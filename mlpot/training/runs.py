@@ -1,0 +1,157 @@
+"""Whole runs: from a configuration, or from where one stopped, to the report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+from mlpot import datasets
+from mlpot.config import validate
+from mlpot.models import Potential, PotentialConfig
+
+from .checkpoint import read_checkpoint
+from .config import TrainConfig
+from .errors import ErrorRow
+from .finish import finish
+from .preparation import TrainingData, make_potential, read_data, statistics
+from .run_folder import RunFolder
+from .trainer import Trainer
+from .view import ProgressView
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out of training.
+
+    Args:
+        folder: of the run.
+        potential: the best model.
+        errors: on training, validation and test frames.
+        reason: why training ended.
+    """
+
+    folder: RunFolder
+    potential: Potential
+    errors: list[ErrorRow]
+    reason: str
+
+
+def train(config: TrainConfig, overwrite: bool = False, console: Console | None = None) -> Run:
+    """Train a potential as a configuration says.
+
+    Nothing is written before the configuration, the data and the model are found to be good.
+
+    Args:
+        config: see `load_config`; ``out`` must be given.
+        overwrite: replace a run that lies in the folder; its files are removed, others stay.
+        console: where to print; nothing is printed by default.
+
+    Returns:
+        The run.
+
+    Raises:
+        FileNotFoundError: a data file does not exist.
+        ValueError: anything wrong with configuration, data or folder, or a loss that is not finite.
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+    """
+    console = console or _silent()
+    if config.out is None:
+        raise ValueError("out is not given: name the folder of the run")
+    folder = RunFolder(config.out)
+    if not overwrite:
+        folder.refuse_existing()
+    with mx.stream(_device(config)):
+        data = read_data(config)
+        potential = make_potential(config, data)
+        _describe(console, config, data, potential)
+        folder.start()
+        folder.write_config(config.plain())
+        folder.write_json(folder.split, data.split)
+        folder.write_json(folder.statistics, statistics(potential, data))
+        trainer = Trainer(config, potential, data, folder)
+        trainer.save()
+        return _run(trainer, console)
+
+
+def resume(path: str | os.PathLike[str], console: Console | None = None) -> Run:
+    """Go on with an interrupted run, exactly as if it had not been interrupted.
+
+    Args:
+        path: folder of the run.
+        console: where to print; nothing is printed by default.
+
+    Returns:
+        The run.
+
+    Raises:
+        FileNotFoundError: there is no run, or a data file is gone.
+        ValueError: the checkpoint is damaged, or the data are not what they were.
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+    """
+    console = console or _silent()
+    folder = RunFolder(path)
+    if not folder.last.is_file():
+        raise FileNotFoundError(f"{folder.path} holds no run: {folder.last} does not exist")
+    checkpoint = read_checkpoint(folder.last)
+    config = validate(checkpoint.config, TrainConfig, f"configuration in {folder.last}")
+    with mx.stream(_device(config)):
+        data = read_data(config)
+        potential = Potential(validate(checkpoint.potential, PotentialConfig, str(folder.last)))
+        if config.dtype == "float64":
+            potential.set_dtype(mx.float64)
+        trainer = Trainer(config, potential, data, folder)
+        trainer.load()
+        folder.forget_metrics_after(trainer.progress.epoch)
+        if trainer.finished is None:
+            progress = trainer.progress
+            _say(console, f"Going on in epoch {progress.epoch + 1} after step {progress.step}.")
+        return _run(trainer, console)
+
+
+def _run(trainer: Trainer, console: Console) -> Run:
+    config, folder = trainer.config, trainer.folder
+    view = ProgressView(
+        console, config.max_num_epochs, len(trainer.train_batches), trainer.progress.step
+    )
+    with view:
+        reason = trainer.run(view)
+    potential, rows = finish(trainer, reason, console)
+    return Run(folder, potential, rows, reason)
+
+
+def _device(config: TrainConfig) -> mx.Device:
+    gpu = mx.is_available(mx.gpu)
+    if config.device == "gpu" and not gpu:
+        raise ValueError("device is gpu, but MLX finds none here: set device to auto or cpu")
+    if config.device == "cpu" or config.dtype == "float64" or not gpu:
+        return mx.Device(mx.cpu)
+    return mx.Device(mx.gpu)
+
+
+def _describe(
+    console: Console, config: TrainConfig, data: TrainingData, potential: Potential
+) -> None:
+    for name, frames in {"train": data.train, "valid": data.valid, **data.tests}.items():
+        console.rule(name, align="left", style="dim")
+        _say(console, str(datasets.summary(frames)))
+    console.rule("model", align="left", style="dim")
+    for name, value in statistics(potential, data).items():
+        _say(console, f"{name}: {value}")
+    _say(console, f"device: {mx.default_device()}, {config.dtype}; folder: {config.out}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _silent() -> Console:
+    from rich.console import Console
+
+    return Console(quiet=True, file=sys.stderr)

@@ -1,0 +1,283 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.datasets import Batch, Batches, Frame
+from mlpot.io import save
+
+from .ahead import ahead
+from .average import decay_at
+from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from .config import TrainConfig, as_list
+from .interrupt import Interrupted, SignalWatch
+from .objective import TERMS, Objective, errors
+from .preparation import TrainingData, uses_stress
+from .run_folder import RunFolder
+from .schedule import Schedule
+from .state import TrainState, averaged
+from .step import TrainStep
+from .view import ProgressView
+
+if TYPE_CHECKING:
+    from mlpot.models import Potential
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    Args:
+        epoch: epochs that are complete.
+        batch: batches of the present epoch that are done.
+        step: steps in all.
+        best_loss: smallest validation loss, None before the first.
+        best_epoch: epoch it belongs to.
+        sums: errors of the present epoch so far, see `Objective.sums`.
+        gradient_norm: sum over the present epoch so far.
+        seconds: spent, over all parts of a run.
+        schedule: state of the learning rate.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    best_loss: float | None = None
+    best_epoch: int = 0
+    sums: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in TERMS])
+    gradient_norm: float = 0.0
+    seconds: float = 0.0
+    schedule: dict = field(default_factory=dict)
+
+
+class Trainer:
+    """Trains a potential in a folder.
+
+    Args:
+        config: of the run.
+        potential: model, changed by training; its dtype is that of the configuration.
+        data: frames.
+        folder: where checkpoints and metrics go.
+    """
+
+    def __init__(
+        self, config: TrainConfig, potential: Potential, data: TrainingData, folder: RunFolder
+    ) -> None:
+        self.config, self.potential, self.data, self.folder = config, potential, data, folder
+        self.state = TrainState(potential, config)
+        self.objective = Objective(
+            config.loss, {term: getattr(config, f"{term}_weight") for term in TERMS}
+        )
+        self.step = TrainStep(
+            self.state, self.objective, uses_stress(config, data), config.clip_grad
+        )
+        self.train_batches = self._batches(data.train, config.batch_size)
+        self.valid_batches = self._batches(
+            data.valid, config.valid_batch_size or config.batch_size, shuffle=False
+        )
+        self.schedule = Schedule(
+            config.scheduler, config.lr, len(self.train_batches), config.max_num_epochs
+        )
+        self.progress = Progress()
+        self._digest = data.digest()
+
+    def _batches(self, frames: Sequence[Frame], size: int, shuffle: bool = True) -> Batches:
+        return Batches(
+            frames,
+            size,
+            self.potential.cutoff,
+            E0s=self.potential.config.E0s,
+            dtype=self.potential.dtype,
+            seed=self.config.seed,
+            shuffle=shuffle,
+            # Equal sizes serve what is compiled for a size, on a GPU.
+            pad=mx.default_device().type == mx.DeviceType.gpu,
+        )
+
+    @property
+    def finished(self) -> str | None:
+        """Why training is over; None while it is not."""
+        patience, progress = self.config.patience, self.progress
+        if progress.epoch >= self.config.max_num_epochs:
+            return f"{progress.epoch} epochs done"
+        if patience is not None and progress.epoch - progress.best_epoch >= patience:
+            return f"no better validation loss for {patience} epochs"
+        return None
+
+    def run(self, view: ProgressView) -> str:
+        """Train until the end.
+
+        Args:
+            view: is told about steps and epochs.
+
+        Returns:
+            Why training is over.
+
+        Raises:
+            Interrupted: a signal came; the state is saved.
+            ValueError: the loss is not finite; the last good state is saved.
+        """
+        with SignalWatch() as watch:
+            while (reason := self.finished) is None:
+                self._epoch(view, watch)
+                self._validate(view)
+                self._stop_if(watch)
+        return reason
+
+    def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
+        progress = self.progress
+        began = time.monotonic()
+        for batch in ahead(self.train_batches.epoch(progress.epoch, start=progress.batch)):
+            loss = self._step(batch)
+            now = time.monotonic()
+            progress.seconds, began = progress.seconds + now - began, now
+            view.step(progress.epoch + 1, loss)
+            if progress.batch < len(self.train_batches):
+                self._stop_if(watch)
+
+    def _step(self, batch: Batch) -> float:
+        progress = self.progress
+        before = self.state.arrays()
+        rate = mx.array(self.schedule.rate(progress.step), dtype=mx.float32)
+        decay = mx.array(decay_at(progress.step, self.config.ema_decay or 0), dtype=mx.float32)
+        result = self.step(batch.graph, batch.labels, rate, decay)
+        # The only evaluation: everything above is one graph.
+        mx.eval(result, self.state.arrays())
+        loss, norm = to_float(result.loss), to_float(result.gradient_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.state.load(before)
+            self._explain_not_finite([self.data.train[i] for i in batch.indices])
+        progress.step, progress.batch = progress.step + 1, progress.batch + 1
+        progress.sums = (np.array(progress.sums) + np.array(result.sums)).tolist()
+        progress.gradient_norm += norm
+        return loss
+
+    def _validate(self, view: ProgressView) -> None:
+        began = time.monotonic()
+        sums = np.zeros((len(TERMS), 4))
+        with averaged(self.state):
+            for batch in ahead(self.valid_batches.epoch()):
+                part = self.step.sums(batch.graph, batch.labels)
+                mx.eval(part)
+                sums += np.array(part)
+            loss = self.objective.total(sums)
+            progress = self.progress
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+            better = math.isfinite(loss) and (
+                progress.best_loss is None or loss < progress.best_loss
+            )
+            if better:
+                progress.best_loss, progress.best_epoch = loss, progress.epoch
+                self._save_best()
+        row = self._row(loss, sums)
+        self.schedule.observe(loss)
+        progress.seconds += time.monotonic() - began
+        progress.sums, progress.gradient_norm = Progress().sums, 0.0
+        # A line without its checkpoint is dropped on going on; the other way round it would lack.
+        self.folder.add_metrics(row)
+        self.save()
+        view.epoch(row, better)
+
+    def _row(self, loss: float, sums: np.ndarray) -> dict[str, float | None]:
+        progress = self.progress
+        trained = np.array(progress.sums)
+        row: dict[str, float | None] = {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "lr": self.schedule.rate(progress.step - 1),
+            "train_loss": self.objective.total(trained),
+            "valid_loss": loss,
+            "gradient_norm": progress.gradient_norm / len(self.train_batches),
+            "seconds": round(progress.seconds, 3),
+        }
+        for part, known in (("train", trained), ("valid", sums)):
+            row |= {f"{part}_{name}": value for name, value in errors(known).items()}
+        return row
+
+    def _save_best(self) -> None:
+        progress = self.progress
+        metadata = {
+            "epoch": str(progress.best_epoch),
+            "valid_loss": repr(progress.best_loss),
+            "train_file": ", ".join(as_list(self.config.train_file)),
+        }
+        save(self.folder.best, self.potential, metadata)
+
+    def save(self) -> None:
+        """Write ``last.safetensors``; the one before is kept."""
+        self.progress.schedule = self.schedule.state()
+        write_checkpoint(
+            self.folder.last,
+            Checkpoint(
+                arrays=self.state.arrays() | {"random": _random_state()[0]},
+                progress=asdict(self.progress),
+                config=self.config.plain(),
+                potential=self.potential.config.model_dump(mode="json"),
+                data=self._digest,
+            ),
+        )
+
+    def load(self) -> None:
+        """Go on from ``last.safetensors``.
+
+        Raises:
+            ValueError: it is damaged, or does not belong to this configuration and data.
+        """
+        checkpoint = read_checkpoint(self.folder.last)
+        if checkpoint.data != self._digest:
+            raise ValueError(
+                f"the training data of {self.folder.path} are not what they were when the run "
+                "began: bring them back, or train anew in another folder"
+            )
+        random = checkpoint.arrays.pop("random")
+        self.state.load(checkpoint.arrays)
+        _random_state()[0] = random
+        self.progress = Progress(**checkpoint.progress)
+        self.schedule.load(self.progress.schedule)
+
+    def _stop_if(self, watch: SignalWatch) -> None:
+        if watch.received is None or self.finished is not None:
+            return
+        self.save()
+        raise Interrupted(
+            watch.received,
+            f"stopped in epoch {self.progress.epoch + 1} after step {self.progress.step}; "
+            f"everything is saved. Go on with:\n  mlpot resume {self.folder.path}",
+        )
+
+    def _explain_not_finite(self, frames: Sequence[Frame]) -> None:
+        """Name the frames of a batch that make the loss or its gradient not finite."""
+        culprits = []
+        for frame in frames:
+            (batch,) = self._batches([frame], 1)
+            result, _ = self.step.gradient(batch.graph, batch.labels)
+            mx.eval(result.loss, result.gradient_norm)
+            if not math.isfinite(to_float(result.loss) + to_float(result.gradient_norm)):
+                culprits.append(frame.source or frame.formula)
+        named = culprits or [frame.source or frame.formula for frame in frames]
+        self.save()
+        raise ValueError(
+            f"the loss is not finite in epoch {self.progress.epoch + 1}, step "
+            f"{self.progress.step + 1}; frames: {', '.join(named)}\n"
+            f"Look at these frames (labels, distances), or lower lr (now {self.config.lr}) or "
+            f"clip_grad. The state before this step is saved in {self.folder.last}"
+            + (f", the best model in {self.folder.best}" if self.folder.best.exists() else "")
+        )
+
+
+def _random_state() -> list[mx.array]:
+    state: Any = mx.random.state
+    return state
+
+
+def to_float(scalar: mx.array) -> float:
+    """The number in an evaluated array."""
+    return float(np.array(scalar))
