@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
 
+from mlpot import kernels
 from mlpot.graph import Graph
 from mlpot.models import Potential
 
@@ -61,22 +62,26 @@ def energy_forces_stress(potential: Potential, graph: Graph, stress: bool = True
     """
     dtype = graph.positions.dtype
 
-    def energy(positions, strain):
-        symmetric = None if strain is None else 0.5 * (strain + strain.swapaxes(1, 2))
+    # The node energies are returned as the gradient to a factor of one on each: in a nested
+    # derivative, as for the loss of a training step, MLX gives what `value_and_grad` returns as
+    # value the gradient zero, without a word; its gradients have all derivatives.
+    def energy(factors, positions, *strain):
+        symmetric = 0.5 * (strain[0] + strain[0].swapaxes(1, 2)) if strain else None
         nodes = potential.node_energies(graph, graph.edge_vectors(positions, symmetric))
-        return nodes.sum(), nodes
+        return (factors * nodes).sum()
 
+    factors = mx.ones((graph.n_atoms,), dtype=dtype)
     if stress:
         strain = mx.zeros((graph.n_graphs, 3, 3), dtype=dtype)
-        (_, nodes), (d_positions, d_strain) = mx.value_and_grad(energy, argnums=(0, 1))(
-            graph.positions, strain
+        nodes, d_positions, d_strain = mx.grad(energy, argnums=(0, 1, 2))(
+            factors, graph.positions, strain
         )
         volumes = graph.volumes()[:, None, None]
         solid = volumes > 0
         tensor = mx.where(solid, d_strain / mx.where(solid, volumes, mx.ones_like(volumes)), 0.0)
         tensor = tensor.astype(dtype)
     else:
-        (_, nodes), d_positions = mx.value_and_grad(lambda p: energy(p, None))(graph.positions)
+        nodes, d_positions = mx.grad(energy, argnums=(0, 1))(factors, graph.positions)
         tensor = None
-    per_graph = mx.zeros((graph.n_graphs,), dtype=nodes.dtype).at[graph.node_graph].add(nodes)
+    per_graph = kernels.segment_sum(nodes, graph.node_graph, graph.n_graphs)
     return Results(per_graph, nodes, -d_positions, tensor, (potential, graph))

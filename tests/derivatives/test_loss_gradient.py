@@ -1,0 +1,51 @@
+"""The gradient of a loss on energies, forces and stress with respect to the weights."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten, tree_unflatten
+
+from mlpot import derivatives, graph, models
+
+
+@pytest.mark.parametrize("part", ["interaction_energy", "node_energies", "forces", "stress"])
+def test_against_differences(part):
+    rng = np.random.default_rng(0)
+    mx.random.seed(0)
+    small = models.V2106Config(channels=2, lmax=1, radial_neurons=[8])
+    config = models.PotentialConfig(numbers=[1, 8], cutoff=3.0, model=small)
+    potential = models.Potential(config)
+    potential.set_dtype(mx.float64)
+    cell = 4.0 * np.eye(3) + 0.3 * rng.normal(size=(3, 3))
+    structure = graph.build(
+        np.array([8, 1, 1, 8]),
+        rng.random((4, 3)) @ cell,
+        cell,
+        True,
+        cutoff=3.0,
+        dtype=mx.float64,
+    )
+    start = dict(tree_flatten(potential.trainable_parameters()))
+
+    def loss(parameters):
+        potential.update(parameters)
+        values = getattr(derivatives.energy_forces_stress(potential, structure), part)
+        return (values * values).sum()
+
+    gradient = dict(tree_flatten(mx.grad(loss)(tree_unflatten(list(start.items())))))
+    total = 0.0
+    for name, weight in start.items():
+        direction = mx.array(rng.normal(size=weight.shape), dtype=mx.float64)
+        h = 1e-6
+        ends = []
+        for sign in (1, -1):
+            moved = dict(start)
+            moved[name] = weight + sign * h * direction
+            ends.append(loss(tree_unflatten(list(moved.items()))).item())
+        difference = (ends[0] - ends[1]) / (2 * h)
+        got = (gradient[name] * direction).sum().item()
+        assert got == pytest.approx(difference, rel=1e-5, abs=1e-7 * ends[0])
+        total += abs(got)
+    assert total > 0
