@@ -5,9 +5,11 @@ from .graph import Graph
 from .neighbor_list import neighbor_list
 from .padding import bucket_size, pad
 from .structure import build, reduce_positions
+from .verlet_list import VerletList
 
 __all__ = [
     "Graph",
+    "VerletList",
     "batch",
     "bucket_size",
     "build",

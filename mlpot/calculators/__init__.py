@@ -1,0 +1,5 @@
+"""Potentials as ASE calculators."""
+
+from .calculator import MLPotCalculator
+
+__all__ = ["MLPotCalculator"]

@@ -1,0 +1,243 @@
+"""The ASE calculator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+
+import mlx.core as mx
+import numpy as np
+from ase import Atoms
+from ase.calculators.calculator import Calculator, PropertyNotImplementedError, all_changes
+from jaxtyping import Float64
+
+from mlpot import derivatives
+from mlpot.graph import Graph
+from mlpot.graph.verlet_list import VerletList
+from mlpot.models import Potential
+
+from .evaluation import combine, evaluate, isolated_energies
+from .members import DTYPES, Model, find_dtype, find_models, in_precision, load_member
+
+_COMMITTEE = ["energy_var", "forces_var", "forces_comm"]
+
+
+class MLPotCalculator(Calculator):
+    """A potential, or the mean of several, as an ASE calculator.
+
+    Results: ``energy`` and ``free_energy`` (eV), ``energies`` (n_atoms,), ``forces`` (n_atoms, 3)
+    (eV/Angstrom) and, for three periodic directions, ``stress`` (xx yy zz yz xz xy,
+    eV/Angstrom^3, +dE/dstrain / V). Several models make a committee: results are means, and
+    ``energy_var``, ``forces_var`` (n_atoms, 3) are variances over the members, ``forces_comm``
+    (n_models, n_atoms, 3) the forces of each. float64 is computed on the CPU. Nothing global
+    (default device, precision, seeds) is changed.
+
+    Example:
+        >>> atoms.calc = MLPotCalculator("best.safetensors", dtype="float32", skin=0.5)
+        >>> atoms.get_potential_energy()
+
+    Args:
+        model: path of a checkpoint, a pattern (``"run*/best.safetensors"``), a `Potential`, or
+            several of these. A potential is never changed; for another precision it is copied.
+        dtype: "float32" or "float64".
+        skin: Angstrom; neighbour lists hold pairs up to the cutoff plus this and are kept while
+            atoms move less than half of it. 0 makes a list at every step.
+
+    Raises:
+        FileNotFoundError: a checkpoint does not exist.
+        ValueError: a damaged checkpoint, another dtype, a negative skin.
+    """
+
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+
+    def __init__(
+        self,
+        model: Model | Iterable[Model],
+        dtype: str | mx.Dtype = "float32",
+        skin: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self._models = find_models(model)
+        self.dtype = find_dtype(dtype)
+        self.members: list[Potential] = [load_member(one, self.dtype) for one in self._models]
+        self._pairs = VerletList(max(member.cutoff for member in self.members), skin)
+        self._isolated: dict[tuple[int, int], float] = {}
+        names = [one if isinstance(one, str) else type(one).__name__ for one in self._models]
+        # What ASE stores in trajectories and databases.
+        self.parameters.update(model=", ".join(names), dtype=self.dtype, skin=self.skin)
+        if len(self.members) > 1:
+            self.implemented_properties = [*self.implemented_properties, *_COMMITTEE]
+
+    @property
+    def potential(self) -> Potential:
+        """The model, the first one of a committee."""
+        return self.members[0]
+
+    @property
+    def skin(self) -> float:
+        """Angstrom by which neighbour lists reach beyond the cutoff."""
+        return self._pairs.skin
+
+    @property
+    def cutoff(self) -> float:
+        """Largest cutoff of the members, Angstrom."""
+        return self._pairs.cutoff
+
+    def astype(self, dtype: str | mx.Dtype) -> MLPotCalculator:
+        """A calculator of the same potentials in another precision; this one is not changed."""
+        return self._with_members(find_dtype(dtype))
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] = ("energy",),
+        system_changes: Sequence[str] = tuple(all_changes),
+    ) -> None:
+        """Compute all results for the atoms; called by ASE when something changed.
+
+        Raises:
+            ValueError: no atoms, an unknown element, positions that are not finite, a degenerate
+                cell, or two atoms at the same place.
+            PropertyNotImplementedError: the stress is wanted without three periodic directions.
+        """
+        atoms = self.atoms if atoms is None else atoms
+        self._check(atoms)
+        solid = bool(np.all(atoms.pbc))
+        if "stress" in properties and not solid:
+            raise PropertyNotImplementedError(
+                f"stress needs three periodic directions, the atoms have pbc={atoms.pbc.tolist()}"
+            )
+        with self._stream():
+            graph = self._graph(atoms)
+            values = [evaluate(member, graph, len(atoms), solid) for member in self.members]
+        for index, member in enumerate(values):
+            member.energies[:] += self._reference(index, atoms.numbers)
+        self.atoms = atoms.copy()
+        self.results = combine(values)
+
+    def get_hvp(self, atoms: Atoms, v) -> Float64[np.ndarray, "n_atoms 3"]:
+        """Hessian of the energy times a vector, without forming the Hessian.
+
+        Args:
+            atoms: where.
+            v: (n_atoms, 3) or (3 n_atoms,), the direction.
+
+        Returns:
+            (n_atoms, 3), eV/Angstrom^2 times the unit of v.
+
+        Raises:
+            ValueError: v has another shape or is not finite; or as `calculate`.
+        """
+        self._check(atoms)
+        direction = np.asarray(v, dtype=np.float64)
+        if direction.shape not in ((len(atoms), 3), (3 * len(atoms),)):
+            raise ValueError(f"v has shape {direction.shape}; expected ({len(atoms)}, 3)")
+        if not np.all(np.isfinite(direction)):
+            raise ValueError("v is not finite")
+        with self._stream():
+            graph = self._graph(atoms)
+            padded = np.zeros((graph.n_atoms, 3))
+            padded[: len(atoms)] = direction.reshape(-1, 3)
+            vector = mx.array(padded, dtype=DTYPES[self.dtype])
+            products = [derivatives.hvp(member, graph, vector) for member in self.members]
+            mx.eval(products)
+        host = [np.array(product).astype(np.float64)[: len(atoms)] for product in products]
+        return np.mean(host, axis=0)
+
+    def get_hessian(
+        self,
+        atoms: Atoms,
+        rows: Sequence[int] | None = None,
+        chunk: int = 16,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Float64[np.ndarray, "n_rows n_columns"]:
+        """Second derivatives of the energy with respect to positions.
+
+        Args:
+            atoms: where.
+            rows: atoms whose rows are wanted, in this order; all by default.
+            chunk: how many rows are computed at a time; memory grows with it.
+            progress: called with (rows done, rows wanted) as the work proceeds.
+
+        Returns:
+            (3 len(rows), 3 n_atoms), eV/Angstrom^2; atom by atom, x y z.
+
+        Raises:
+            ValueError: a row that is no atom, a chunk below 1; or as `calculate`.
+        """
+        self._check(atoms)
+        n_members = len(self.members)
+        total = 0.0
+        with self._stream():
+            graph = self._graph(atoms, padded=False)
+            for index, member in enumerate(self.members):
+
+                def report(done: int, wanted: int, before: int = index) -> None:
+                    if progress is not None:
+                        progress(before * wanted + done, n_members * wanted)
+
+                total = total + derivatives.hessian(
+                    member, graph, chunk=chunk, rows=rows, progress=report
+                )
+        return np.asarray(total) / n_members
+
+    def _check(self, atoms: Atoms | None) -> None:
+        if atoms is None:
+            raise ValueError("this calculator has no atoms yet: give them, or set atoms.calc")
+        if len(atoms) == 0:
+            raise ValueError("the structure has no atoms: there is nothing to compute")
+        present = np.unique(atoms.numbers)
+        for member in self.members:
+            member.check_elements(int(z) for z in present)
+
+    def _stream(self) -> contextlib.AbstractContextManager:
+        """float64 runs on the CPU, whatever the default device is."""
+        return mx.stream(mx.cpu) if self.dtype == "float64" else contextlib.nullcontext()
+
+    def _on_gpu(self) -> bool:
+        return self.dtype == "float32" and mx.default_device().type == mx.DeviceType.gpu
+
+    def _graph(self, atoms: Atoms, padded: bool = True) -> Graph:
+        # A GPU needs few sizes of arrays; and copying new edges to it at each step costs more
+        # than a few of them too many.
+        padded = padded and self._on_gpu()
+        return self._pairs.graph(
+            atoms.numbers,
+            atoms.positions,
+            atoms.cell.array,
+            atoms.pbc,
+            dtype=DTYPES[self.dtype],
+            trimmed=not padded,
+            padded=padded,
+        )
+
+    def _reference(self, index: int, numbers: np.ndarray) -> np.ndarray:
+        """E0 of each atom by one member, (n_atoms,), eV."""
+        species, inverse = np.unique(numbers, return_inverse=True)
+        if any((index, int(z)) not in self._isolated for z in species):
+            found = isolated_energies(self.members[index], species)
+            self._isolated.update({(index, z): energy for z, energy in found.items()})
+        return np.array([self._isolated[index, int(z)] for z in species])[inverse]
+
+    def _with_members(self, dtype: str) -> MLPotCalculator:
+        """A new calculator that shares the potentials where the precision is the same."""
+        twin = MLPotCalculator([in_precision(m, dtype) for m in self.members], dtype, self.skin)
+        twin._models = list(self._models)
+        twin.parameters["model"] = self.parameters["model"]
+        return twin
+
+    def __reduce__(self):
+        """Pickled by the paths of its models; potentials without a path are pickled themselves."""
+        state = {"atoms": self.atoms, "results": self.results}
+        return MLPotCalculator, (list(self._models), self.dtype, self.skin), state
+
+    def __deepcopy__(self, memo: dict) -> MLPotCalculator:
+        """Shares the potentials, which are never changed, but nothing else."""
+        twin = self._with_members(self.dtype)
+        twin.atoms = None if self.atoms is None else self.atoms.copy()
+        twin.results = {
+            name: value.copy() if isinstance(value, np.ndarray) else value
+            for name, value in self.results.items()
+        }
+        memo[id(self)] = twin
+        return twin

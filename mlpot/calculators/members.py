@@ -1,0 +1,76 @@
+"""The potentials of a calculator: from paths, patterns or objects."""
+
+from __future__ import annotations
+
+import copy
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import mlx.core as mx
+
+from mlpot import io
+from mlpot.models import Potential
+
+Model = str | os.PathLike[str] | Potential
+DTYPES = {"float32": mx.float32, "float64": mx.float64}
+
+
+def find_dtype(dtype: str | mx.Dtype) -> str:
+    """Name of a precision, "float32" or "float64"; ValueError for any other."""
+    name = str(dtype).removeprefix("mlx.core.")
+    if name not in DTYPES:
+        raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}')
+    return name
+
+
+def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
+    """What a calculator was given, as a list of absolute paths and potentials.
+
+    Args:
+        model: a path, a pattern with ``*``, ``?`` or ``[]``, a potential, or several of these.
+
+    Raises:
+        FileNotFoundError: no file fits a pattern.
+        ValueError: nothing was given.
+        TypeError: something else was given.
+    """
+    if isinstance(model, Potential):
+        return [model]
+    if isinstance(model, str | os.PathLike):
+        return [*_find_paths(Path(model).expanduser())]
+    if not isinstance(model, Iterable):
+        raise TypeError(f"a model is a path, a pattern or a Potential, not {type(model).__name__}")
+    found = [entry for one in model for entry in find_models(one)]
+    if not found:
+        raise ValueError("no model was given: give a path, a pattern, a Potential or several")
+    return found
+
+
+def _find_paths(path: Path) -> list[str]:
+    name = str(path)
+    if path.exists() or not glob.has_magic(name):
+        return [str(path.absolute())]
+    paths = sorted(glob.glob(name, recursive=True))
+    if not paths:
+        raise FileNotFoundError(f"no model file fits the pattern {name!r}")
+    return [str(Path(found).absolute()) for found in paths]
+
+
+def in_precision(potential: Potential, dtype: str) -> Potential:
+    """The potential itself if it has this precision, otherwise a copy that does."""
+    wanted = DTYPES[dtype]
+    if potential.dtype == wanted:
+        return potential
+    converted = copy.deepcopy(potential)
+    with mx.stream(mx.cpu):
+        converted.set_dtype(wanted)
+        mx.eval(converted.parameters())
+    return converted
+
+
+def load_member(model: str | Potential, dtype: str) -> Potential:
+    """Read a potential if it is a path, in the wanted precision."""
+    potential = model if isinstance(model, Potential) else io.load(model)
+    return in_precision(potential, dtype)
