@@ -23,8 +23,10 @@ class V2106Config(StrictModel):
     radial_neurons: list[int] = Field(
         default=[100], description="hidden widths of the radial networks"
     )
+    # Alpha multiplies features by themselves, so sizes grow from layer to layer with a power of it:
+    # in a dense crystal 1 gives energies of 1e8 eV at the start, 0.03 forces of the order of 1.
     alpha_start: float = Field(
-        default=1.0,
+        default=0.03,
         ge=0,
         description="spread of the weights of alpha at the start (0: no forces at first)",
     )
