@@ -3,10 +3,10 @@
 import argparse
 
 import numpy as np
-from ase import units
+from ase import Atoms, units
 from ase.constraints import FixCom
 from ase.io import read
-from ase.io.trajectory import Trajectory
+from ase.io.trajectory import TrajectoryWriter
 from ase.md.langevin import Langevin
 
 from mlpot.calculators import MLPotCalculator
@@ -25,6 +25,7 @@ arguments = parser.parse_args()
 
 rng = np.random.default_rng(arguments.seed)
 atoms = read(arguments.struct)
+assert isinstance(atoms, Atoms)
 atoms.calc = MLPotCalculator(arguments.model, dtype="float32", skin=0.5)
 atoms.set_momenta(
     maxwell_boltzmann(
@@ -53,7 +54,7 @@ def report() -> None:
     print(f"{picoseconds:9.4f} ps  potential {energy:.6f} eV  {atoms.get_temperature():7.1f} K")
 
 
-with Trajectory(arguments.trajectory, "w", atoms) as trajectory:
+with TrajectoryWriter(arguments.trajectory, "w", atoms) as trajectory:
     dynamics.attach(report, interval=10)
     dynamics.attach(trajectory.write, interval=10)
     dynamics.run(arguments.steps)

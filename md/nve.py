@@ -3,9 +3,9 @@
 import argparse
 
 import numpy as np
-from ase import units
+from ase import Atoms, units
 from ase.io import read
-from ase.io.trajectory import Trajectory
+from ase.io.trajectory import TrajectoryWriter
 from ase.md.verlet import VelocityVerlet
 
 from mlpot.calculators import MLPotCalculator
@@ -22,6 +22,7 @@ parser.add_argument("--trajectory", default="nve.traj")
 arguments = parser.parse_args()
 
 atoms = read(arguments.struct)
+assert isinstance(atoms, Atoms)
 atoms.calc = MLPotCalculator(arguments.model, dtype="float32", skin=0.5)
 atoms.set_momenta(
     maxwell_boltzmann(
@@ -44,7 +45,7 @@ def report() -> None:
     print(f"{times[-1]:9.4f} ps  total {total:.6f} eV  {atoms.get_temperature():7.1f} K")
 
 
-with Trajectory(arguments.trajectory, "w", atoms) as trajectory:
+with TrajectoryWriter(arguments.trajectory, "w", atoms) as trajectory:
     dynamics.attach(report, interval=10)
     dynamics.attach(trajectory.write, interval=10)
     dynamics.run(arguments.steps)

@@ -59,8 +59,6 @@ def md(
         max_temperature=max_temperature,
     )
     atoms = _read(struct, index)
-    if not Path(model).is_file():
-        raise ValueError(f"model {model!r} does not exist: name a .safetensors file")
     atoms.calc = MLPotCalculator(model, dtype=dtype, skin=skin)
     record = run_md(
         atoms,

@@ -136,6 +136,8 @@ class _Run:
             raise ValueError(f"molecular dynamics cannot start: {wrong} in the given structure")
         self.integrator = dynamics(atoms, settings, rng)
         self.good = snapshot(atoms)
+        self.step = 0
+        self.cause: Exception | None = None
 
     def _degrees_of_freedom(self, no_rotation: bool) -> int:
         """Those that hold kinetic energy: a bath brings rotation back, NVE does not."""
@@ -166,7 +168,7 @@ class _Run:
         kinetic = float(self.atoms.get_kinetic_energy())
         sample = Sample(
             step,
-            step * self.settings.timestep,
+            float(step * self.settings.timestep),
             potential,
             kinetic,
             potential + kinetic,
@@ -179,7 +181,7 @@ class _Run:
     def go(self, folder: Path | None, path: Path | None, console: Console | None) -> Record:
         record = self.record
         stopped: str | None = None
-        cause: BaseException | None = None
+        interrupt: KeyboardInterrupt | None = None
         with ExitStack() as stack:
             log = None
             if folder is not None:
@@ -196,23 +198,23 @@ class _Run:
             )
             try:
                 stopped = self._steps(log, frames, bar)
-            except Exception as error:  # a potential that fails far from its data, mostly
-                stopped, cause = f"{type(error).__name__}: {error}", error
             except KeyboardInterrupt as error:
-                stopped, cause = "interrupted", error
+                stopped, interrupt = "interrupted", error
         record.atoms = self.good
         if folder is not None:
             name = output.FINAL if stopped is None else output.LAST_GOOD
             save(folder / name, self.good)
             record.files[name] = folder / name
             output.write_report(folder, record, stopped)
-        if isinstance(cause, KeyboardInterrupt):
-            raise cause
+        if interrupt is not None:
+            raise interrupt
         if stopped is not None:
-            raise UnstableDynamics(self._advice(stopped, folder), record) from cause
+            raise UnstableDynamics(self._advice(stopped, folder), record) from self.cause
         return record
 
-    def _steps(self, log: IO[str] | None, frames: TrajectoryFile | None, bar: ProgressBar):
+    def _steps(
+        self, log: IO[str] | None, frames: TrajectoryFile | None, bar: ProgressBar
+    ) -> str | None:
         """Take all steps; returns what is wrong where the run had to be stopped."""
         settings, record = self.settings, self.record
         n_samples = settings.steps // settings.log_interval
@@ -221,12 +223,9 @@ class _Run:
         since = 0
         for step in range(settings.steps + 1):
             if step > 0:
-                self.failed_at = step
-                self.integrator.step()
-                wrong = self._wrong(step)
+                wrong = self._advance(step)
                 if wrong is not None:
                     return wrong
-                self.good = snapshot(self.atoms)
             record.seconds = time.perf_counter() - start
             last = step == settings.steps
             if step % settings.log_interval == 0 or last:
@@ -244,13 +243,24 @@ class _Run:
                 frames.write(self.good)
         return None
 
-    failed_at = 0
+    def _advance(self, step: int) -> str | None:
+        """Take one step; returns what is wrong with the state it led to."""
+        self.step = step
+        try:
+            self.integrator.step()
+            wrong = self._wrong(step)
+            if wrong is None:
+                self.good = snapshot(self.atoms)
+            return wrong
+        except Exception as error:  # a potential that fails far from its data, mostly
+            self.cause = error
+            return f"{type(error).__name__}: {error}"
 
     def _advice(self, stopped: str, folder: Path | None) -> str:
         where = "the record of this error" if folder is None else str(folder / output.LAST_GOOD)
         return (
-            f"molecular dynamics stopped at step {self.failed_at} "
-            f"({self.failed_at * self.settings.timestep:g} fs): {stopped}. "
-            f"The last good state, of step {self.failed_at - 1}, is in {where}. Try a shorter "
+            f"molecular dynamics stopped at step {self.step} "
+            f"({self.step * self.settings.timestep:g} fs): {stopped}. "
+            f"The last good state, of step {self.step - 1}, is in {where}. Try a shorter "
             "time step, a relaxed structure, or a potential trained on such states."
         )
