@@ -1,0 +1,14 @@
+"""Phonons of a crystal, as python calculators/phonons.py best.safetensors crystal.cif does."""
+
+import sys
+
+from mlpot import workflows
+from mlpot.calculators import MLPotCalculator
+
+model, structure = sys.argv[1:3]
+atoms = workflows.read_structure(structure)
+calc = MLPotCalculator(model, dtype="float64")
+result = workflows.phonons(atoms, calc, supercell=(3, 3, 3), out="phonons", overwrite=True)
+print("frequencies at Gamma (THz):", result.frequencies([0, 0, 0])[0])
+for name, path in result.files.items():
+    print(f"{name}: {path}")

@@ -1,0 +1,70 @@
+"""``mlpot phonons``: band structure and density of states of a crystal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .triples import integers
+
+
+def phonons(
+    model: Annotated[Path, typer.Option(help="Model, e.g. best.safetensors.")],
+    struct: Annotated[Path, typer.Option(help="Unit cell, in any format that ASE reads.")],
+    supercell: Annotated[
+        str, typer.Option(help="Repetitions, or nine integers of a matrix.", metavar="N N N")
+    ] = "3,3,3",
+    mesh: Annotated[str, typer.Option(help="q points for the DOS.", metavar="N N N")] = "20,20,20",
+    method: Annotated[
+        str, typer.Option(help="hessian (exact second derivatives) or displacements.")
+    ] = "hessian",
+    relax: Annotated[
+        bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
+    ] = True,
+    fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    chunk: Annotated[int, typer.Option(help="Rows at a time; less needs less memory.")] = 6,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("phonons"),
+    name: Annotated[
+        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files where they exist.")
+    ] = False,
+) -> None:
+    """Compute phonons in float64.
+
+    Writes NAME-phonopy.yaml and NAME-force_constants.hdf5, which phonopy opens, and a picture of
+    bands and density of states as PNG and SVG.
+    """
+    from rich.console import Console
+
+    from mlpot import workflows
+    from mlpot.calculators import MLPotCalculator
+
+    if method not in ("hessian", "displacements"):
+        raise ValueError(f"method is {method!r}: give hessian or displacements")
+    repetitions = integers(supercell, "--supercell")
+    counts = integers(mesh, "--mesh")
+    atoms = workflows.read_structure(struct)
+    console = Console()
+    result = workflows.phonons(
+        atoms,
+        MLPotCalculator(model, dtype="float64"),
+        repetitions,
+        method,
+        relax,
+        counts,
+        fmax=fmax,
+        chunk=chunk,
+        out=out,
+        name=name or struct.stem,
+        plot=plot,
+        overwrite=overwrite,
+        console=console,
+    )
+    console.print("Written:")
+    for path in result.files.values():
+        console.print(f"  {path}", highlight=False, soft_wrap=True)

@@ -1,0 +1,185 @@
+"""What a phonon calculation gives, and its files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from ase import Atoms
+
+from mlpot.files import temporary_beside
+
+from .phonon_plot import draw
+from .phonopy_bridge import computed_force_constants
+from .structures import write_structure
+
+if TYPE_CHECKING:
+    from phonopy import Phonopy
+    from phonopy.phonon.mesh import Mesh
+
+#: Modes whose frequency is imaginary by less (THz) are taken for numerical noise.
+IMAGINARY_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class ImaginaryMode:
+    """A mode along which the energy falls.
+
+    Args:
+        q: (3,), in reciprocal lattice vectors of the primitive cell.
+        frequency: THz, negative: the imaginary part with a minus sign.
+        label: name of the point, where it has one.
+    """
+
+    q: tuple[float, float, float]
+    frequency: float
+    label: str = ""
+
+    def __str__(self) -> str:
+        """Frequency and place for people."""
+        name = f" ({self.label})" if self.label else ""
+        place = ", ".join(f"{component:.4f}" for component in self.q)
+        return f"{-self.frequency:.3f}i THz at q = ({place}){name}"
+
+
+@dataclass(frozen=True)
+class Phonons:
+    """Result of `phonons`.
+
+    Args:
+        phonopy: phonopy's object, with force constants, bands along seekpath's path, mesh, DOS.
+        atoms: the unit cell the phonons are those of, relaxed where that was asked for.
+        method: "hessian" or "displacements".
+        relaxed: whether the structure was relaxed here.
+        sum_rule_before: violation of the acoustic sum rule as computed, eV/Angstrom^2.
+        sum_rule_after: the same after symmetrisation.
+        imaginary: modes with imaginary frequencies, the worst first.
+        files: what was written, by "yaml", "force_constants", "png", "svg", "structure".
+    """
+
+    phonopy: Phonopy
+    atoms: Atoms
+    method: str
+    relaxed: bool
+    sum_rule_before: float
+    sum_rule_after: float
+    imaginary: list[ImaginaryMode]
+    files: dict[str, Path] = field(default_factory=dict)
+
+    def frequencies(self, q_points) -> np.ndarray:
+        """Frequencies at points given in reciprocal lattice vectors of the primitive cell.
+
+        Args:
+            q_points: (n, 3).
+
+        Returns:
+            (n, 3 n_primitive), THz, ascending; negative where imaginary.
+        """
+        return np.array(self.phonopy.run_qpoints(np.atleast_2d(q_points)).frequencies)
+
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        name: str | None = None,
+        plot: bool = True,
+        overwrite: bool = False,
+    ) -> dict[str, Path]:
+        """Write phonopy's files and the picture; each appears complete or not at all.
+
+        Args:
+            folder: made where it does not exist.
+            name: what file names begin with; the formula by default.
+            plot: whether the picture is drawn.
+            overwrite: whether existing files are replaced.
+
+        Returns:
+            The paths, which are also put into ``files``.
+
+        Raises:
+            ValueError: a file exists and ``overwrite`` is False.
+        """
+        from phonopy.file_IO import write_force_constants_to_hdf5
+
+        name = name or self.atoms.get_chemical_formula()
+        paths = output_paths(folder, name, plot, self.relaxed)
+        check_outputs(paths, overwrite)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with temporary_beside(paths["yaml"]) as temporary:
+            self.phonopy.save(temporary, settings={"force_sets": False, "force_constants": False})
+        with temporary_beside(paths["force_constants"]) as temporary:
+            write_force_constants_to_hdf5(
+                computed_force_constants(self.phonopy),
+                filename=str(temporary),
+                p2s_map=self.phonopy.primitive.p2s_map,
+                physical_unit="eV/angstrom^2",
+            )
+        for kind in ("png", "svg"):
+            if kind in paths:
+                with temporary_beside(paths[kind]) as temporary:
+                    draw(self.phonopy, temporary, name)
+        if "structure" in paths:
+            write_structure(paths["structure"], self.atoms, overwrite)
+        self.files.update(paths)
+        return paths
+
+
+def output_paths(
+    folder: str | os.PathLike[str], name: str, plot: bool, relaxed: bool
+) -> dict[str, Path]:
+    """Names of all files of a result."""
+    endings = {"yaml": "phonopy.yaml", "force_constants": "force_constants.hdf5"}
+    if plot:
+        endings |= {"png": "phonons.png", "svg": "phonons.svg"}
+    if relaxed:
+        endings["structure"] = "relaxed.extxyz"
+    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+
+
+def check_outputs(paths: dict[str, Path], overwrite: bool) -> None:
+    """Refuse to replace files.
+
+    Raises:
+        ValueError: a file exists and ``overwrite`` is False, or the folder is a file.
+    """
+    for path in paths.values():
+        if path.parent.exists() and not path.parent.is_dir():
+            raise ValueError(f"{str(path.parent)!r} is a file: give a folder")
+        if path.exists() and not overwrite:
+            raise ValueError(f"{str(path)!r} exists already: give another folder or --overwrite")
+
+
+def find_imaginary(phonopy: Phonopy, tolerance: float = IMAGINARY_TOLERANCE) -> list[ImaginaryMode]:
+    """Modes with imaginary frequencies on the band path and the mesh, the worst first.
+
+    Args:
+        phonopy: after bands and mesh were computed.
+        tolerance: smaller ones (THz) are left out.
+    """
+    bands, mesh = phonopy.band_structure, cast("Mesh", phonopy.mesh)
+    assert bands is not None and mesh is not None
+    named = _named_points(phonopy)
+    points = np.concatenate([*bands.qpoints, mesh.qpoints])
+    frequencies = np.concatenate([*bands.frequencies, mesh.frequencies])
+    found: dict[tuple[float, ...], ImaginaryMode] = {}
+    for q, row in zip(points, frequencies, strict=True):
+        for band, value in enumerate(row):
+            if value < -tolerance:
+                key = (*np.round(q, 6).tolist(), float(band))
+                place = (float(q[0]), float(q[1]), float(q[2]))
+                label = named.get(key[:3], "")
+                found[key] = ImaginaryMode(place, float(value), label)
+    return sorted(found.values(), key=lambda mode: mode.frequency)
+
+
+def _named_points(phonopy: Phonopy) -> dict[tuple[float, ...], str]:
+    """Labels of seekpath's points by their rounded coordinates."""
+    from .phonon_plot import segments
+
+    named = {}
+    for segment in segments(phonopy):
+        named[tuple(np.round(segment.q_points[0], 6).tolist())] = segment.start
+        named[tuple(np.round(segment.q_points[-1], 6).tolist())] = segment.end
+    return named

@@ -1,0 +1,209 @@
+"""From a structure and a calculator to phonons."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ase import Atoms
+from rich.console import Console
+
+from .force_constants import displaced_forces, exact_force_constants, sum_rule_violation
+from .phonon_result import Phonons, check_outputs, find_imaginary, output_paths
+from .phonopy_bridge import (
+    computed_force_constants,
+    make_phonopy,
+    require_phonopy,
+    supercell_matrix,
+    to_ase,
+)
+from .precision import check_elements, has_second_derivatives, in_float64
+from .relaxation import relax_and_report
+
+if TYPE_CHECKING:
+    from phonopy import Phonopy
+
+_METHODS = ("hessian", "displacements")
+_SHOWN_MODES = 10
+
+
+def phonons(
+    atoms: Atoms,
+    calc: Any,
+    supercell: Sequence[Any] = (3, 3, 3),
+    method: str | None = None,
+    relax: bool = True,
+    mesh: Sequence[int] = (20, 20, 20),
+    *,
+    fmax: float = 1e-4,
+    steps: int = 500,
+    distance: float = 0.002,
+    chunk: int = 6,
+    npoints: int = 101,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    plot: bool = True,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> Phonons:
+    """Harmonic phonons: bands along seekpath's path and the density of states.
+
+    Potentials of mlpot are computed in float64. The force constants of the primitive cell's
+    atoms in the supercell are exact second derivatives ("hessian") or come from displaced
+    supercells ("displacements", plus and minus). Both go to phonopy, are symmetrised (acoustic
+    sum rule, permutation), and the violation of the sum rule before and after is reported.
+
+    Args:
+        atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
+        calc: ASE calculator.
+        supercell: repetitions (3,) or a (3, 3) matrix of integers. It should be at least twice
+            as wide as forces reach.
+        method: "hessian" needs potentials of mlpot and is the default for it; other
+            calculators use "displacements".
+        relax: relax atoms and cell first, keeping the space group.
+        mesh: (3,) q points for the density of states.
+        fmax: how far atoms and cell are relaxed, eV/Angstrom.
+        steps: of the relaxation at most.
+        distance: of displacements, Angstrom.
+        chunk: rows of the Hessian at a time; memory grows with it.
+        npoints: q points on the longest piece of the path.
+        out: folder for the files; nothing is written by default.
+        name: what file names begin with; the formula by default.
+        plot: whether the picture is among the files.
+        overwrite: whether existing files are replaced.
+        console: where progress is shown; standard output by default.
+
+    Returns:
+        The result, with phonopy's object and the paths of the files.
+
+    Raises:
+        ValueError: a structure, supercell, mesh or method that cannot be, unknown elements, a
+            relaxation that did not end, or files that exist already.
+        ImportError: phonopy is not installed.
+    """
+    matrix = supercell_matrix(supercell)
+    counts = _check_mesh(mesh)
+    method = _choose_method(method, calc)
+    _check_numbers(distance, npoints)
+    check_elements(atoms, calc)
+    if not atoms.pbc.all():
+        raise ValueError(
+            f"the structure is periodic along {atoms.pbc.tolist()} only; phonons need a crystal, "
+            "periodic in three directions (a file without a cell cannot give one)"
+        )
+    name = name or atoms.get_chemical_formula()
+    if out is not None:
+        check_outputs(output_paths(out, name, plot, relax), overwrite)
+    require_phonopy()
+    console = Console() if console is None else console
+    calc = in_float64(calc)
+    unit = atoms.copy()
+    unit.set_constraint()
+    if relax:
+        console.print(f"Relaxing atoms and cell first (fmax {fmax:g} eV/Å, space group kept).")
+        unit, report = relax_and_report(unit, calc, fmax, True, steps, True, console)
+        if not report.converged:
+            raise ValueError(
+                f"{report}; phonons of an unrelaxed structure mislead: give more steps than "
+                f"{steps}, or a better structure, or do not relax at all"
+            )
+        console.print(f"{report}.", highlight=False)
+    else:
+        console.print("The structure is taken as it is, without relaxation.")
+    phonopy = make_phonopy(unit, matrix)
+    _set_force_constants(phonopy, calc, method, distance, chunk, console)
+    before = sum_rule_violation(computed_force_constants(phonopy))
+    # The two corrections disturb each other; a few rounds leave both satisfied.
+    phonopy.symmetrize_force_constants(level=5, show_drift=False)
+    after = sum_rule_violation(computed_force_constants(phonopy))
+    console.print(
+        f"Acoustic sum rule: off by {before:.1e} eV/Å² as computed, {after:.1e} after "
+        "symmetrisation.",
+        highlight=False,
+    )
+    with console.status("bands and density of states"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of seekpath about itself
+            phonopy.auto_band_structure(npoints=npoints)
+        phonopy.run_mesh(counts, is_gamma_center=True)
+        phonopy.run_total_dos()
+    result = Phonons(phonopy, unit, method, relax, before, after, find_imaginary(phonopy), files={})
+    _tell_imaginary(result, console)
+    if out is not None:
+        result.write(out, name, plot, overwrite)
+    return result
+
+
+def _set_force_constants(
+    phonopy: Phonopy, calc: Any, method: str, distance: float, chunk: int, console: Console
+) -> None:
+    size = f"{len(phonopy.primitive)} atoms in a supercell of {len(phonopy.supercell)}"
+    if method == "hessian":
+        rows = [int(i) for i in phonopy.primitive.p2s_map]
+        with _bar(console, f"second derivatives, {size}", 3 * len(rows)) as progress:
+            phonopy.force_constants = exact_force_constants(
+                calc, to_ase(phonopy.supercell), rows, chunk, progress
+            )
+        return
+    phonopy.generate_displacements(distance=distance, is_plusminus=True)
+    displaced = [to_ase(cell) for cell in phonopy.supercells_with_displacements or []]
+    with _bar(console, f"displacements, {size}", len(displaced)) as progress:
+        phonopy.forces = displaced_forces(calc, displaced, progress)
+    phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
+
+
+@contextmanager
+def _bar(console: Console, what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=console) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
+
+
+def _tell_imaginary(result: Phonons, console: Console) -> None:
+    if not result.imaginary:
+        console.print("No imaginary modes on the path and the mesh.")
+        return
+    console.print(f"[yellow]{len(result.imaginary)} imaginary modes; the worst:[/yellow]")
+    for mode in result.imaginary[:_SHOWN_MODES]:
+        console.print(f"  {mode}", highlight=False)
+
+
+def _choose_method(method: str | None, calc: Any) -> str:
+    exact = has_second_derivatives(calc)
+    if method is None:
+        return "hessian" if exact else "displacements"
+    if method not in _METHODS:
+        raise ValueError(f"method is {method!r}: give one of {', '.join(_METHODS)}")
+    if method == "hessian" and not exact:
+        raise ValueError(
+            f"{type(calc).__name__} gives no second derivatives: use method 'displacements'"
+        )
+    return method
+
+
+def _check_mesh(mesh: Sequence[int]) -> list[int]:
+    if len(mesh) != 3 or any(int(n) != n or n < 1 for n in mesh):
+        raise ValueError(f"mesh is {mesh!r}: give three numbers of at least 1, such as 20 20 20")
+    return [int(n) for n in mesh]
+
+
+def _check_numbers(distance: float, npoints: int) -> None:
+    if not 0 < distance < 0.5:
+        raise ValueError(f"distance is {distance} Angstrom: give a small one, such as 0.002")
+    if npoints < 2:
+        raise ValueError(f"npoints is {npoints}: give at least 2")

@@ -1,0 +1,97 @@
+"""Between ASE's structures and phonopy's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ase import Atoms
+
+if TYPE_CHECKING:
+    from phonopy import Phonopy
+
+
+def require_phonopy() -> None:
+    """Say how to install what phonons need.
+
+    Raises:
+        ImportError: phonopy or seekpath is missing.
+    """
+    try:
+        import phonopy  # noqa: F401
+        import seekpath  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"phonons need {error.name}: install it with  pip install 'mlpot[phonons]'"
+        ) from error
+
+
+def supercell_matrix(supercell: Sequence[Any]) -> np.ndarray:
+    """Check what a user gave as supercell.
+
+    Args:
+        supercell: three numbers of repetitions, or a 3x3 matrix of integers.
+
+    Returns:
+        (3, 3) integers.
+
+    Raises:
+        ValueError: another shape, not integers, or no positive volume.
+    """
+    fix = "give three numbers of at least 1, such as 3 3 3, or a 3x3 matrix of integers"
+    try:
+        given = np.asarray(supercell, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"supercell {supercell!r} is not made of numbers: {fix}") from error
+    if given.size == 9:
+        given = given.reshape(3, 3)
+    elif given.shape == (3,):
+        if np.any(given < 1):
+            raise ValueError(f"supercell {given.tolist()} has a number below 1: {fix}")
+        given = np.diag(given)
+    else:
+        raise ValueError(f"supercell has shape {given.shape}: {fix}")
+    if not np.array_equal(given, np.rint(given)):
+        raise ValueError(f"supercell {given.tolist()} is not made of integers: {fix}")
+    if np.linalg.det(given) < 0.5:
+        raise ValueError(f"supercell {given.tolist()} has no positive volume: {fix}")
+    return np.rint(given).astype(int)
+
+
+def make_phonopy(atoms: Atoms, matrix: np.ndarray) -> Phonopy:
+    """Phonopy's object for a unit cell; phonopy looks for the primitive cell itself.
+
+    Args:
+        atoms: unit cell.
+        matrix: (3, 3) supercell matrix, as rows of `ase.build.make_supercell`.
+    """
+    from phonopy import Phonopy
+    from phonopy.structure.atoms import PhonopyAtoms
+
+    cell = PhonopyAtoms(
+        symbols=atoms.get_chemical_symbols(),
+        cell=atoms.cell.array,
+        scaled_positions=atoms.get_scaled_positions(),
+        masses=atoms.get_masses(),
+    )
+    # Phonopy multiplies column vectors, ASE row vectors.
+    return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix="auto")
+
+
+def to_ase(cell: Any) -> Atoms:
+    """An ASE structure, periodic in three directions, from one of phonopy."""
+    return Atoms(
+        numbers=cell.numbers,
+        scaled_positions=cell.scaled_positions,
+        cell=cell.cell,
+        masses=cell.masses,
+        pbc=True,
+    )
+
+
+def computed_force_constants(phonopy: Phonopy) -> np.ndarray:
+    """The compact force constants, (n_primitive, n_supercell, 3, 3), eV/Angstrom^2."""
+    force_constants = phonopy.force_constants
+    assert force_constants is not None
+    return force_constants

@@ -1,0 +1,40 @@
+"""What a calculator can do, and in which precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ase import Atoms
+
+from mlpot.calculators import MLPotCalculator
+
+
+def in_float64(calc: Any) -> Any:
+    """The calculator itself, or for one of mlpot in float32 a new one that computes in float64.
+
+    The given calculator and its potentials stay as they are.
+    """
+    if isinstance(calc, MLPotCalculator) and calc.dtype != "float64":
+        return calc.astype("float64")
+    return calc
+
+
+def has_second_derivatives(calc: Any) -> bool:
+    """Whether a calculator gives exact second derivatives."""
+    return isinstance(calc, MLPotCalculator)
+
+
+def check_elements(atoms: Atoms, calc: Any) -> None:
+    """Refuse elements that the potentials of the calculator do not know.
+
+    Raises:
+        ValueError: names the unknown elements and the known ones; or there are no atoms.
+    """
+    numbers = [int(z) for z in atoms.get_atomic_numbers()]
+    if not numbers:
+        raise ValueError("the structure has no atoms")
+    if 0 in numbers:
+        raise ValueError("the structure holds atoms of the element X, which is none")
+    if isinstance(calc, MLPotCalculator):
+        for member in calc.members:
+            member.check_elements(numbers)

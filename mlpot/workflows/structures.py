@@ -1,0 +1,91 @@
+"""Structures from and to files that ASE knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ase import Atoms
+
+from mlpot.files import temporary_beside
+
+
+def read_structure(path: str | os.PathLike[str]) -> Atoms:
+    """Read the last structure of a file in any format of ASE.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The structure, without a calculator.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: ASE cannot read it, or there is no atom in it.
+    """
+    import ase.io
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"structure file {str(path)!r} does not exist")
+    try:
+        atoms = ase.io.read(path)
+    except Exception as error:  # readers of ASE raise whatever their format trips over
+        raise ValueError(
+            f"ASE cannot read a structure from {str(path)!r} ({type(error).__name__}: {error}); "
+            "is its format what the name's ending says?"
+        ) from error
+    if not isinstance(atoms, Atoms) or len(atoms) == 0:
+        raise ValueError(f"{str(path)!r} holds no atoms")
+    atoms.calc = None
+    return atoms
+
+
+def check_writable(path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse a name that is taken, or that ASE could not write, before work is spent.
+
+    Raises:
+        FileNotFoundError: its folder does not exist.
+        ValueError: the file exists and ``overwrite`` is False, or no format goes by this name.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"folder {str(path.parent)!r} does not exist: make it first")
+    if path.exists() and not overwrite:
+        raise ValueError(f"{str(path)!r} exists already: give another name or --overwrite")
+    _format_of(path)
+
+
+def _format_of(path: Path) -> str:
+    from ase.io.formats import UnknownFileTypeError, filetype, ioformats
+
+    try:
+        name = filetype(str(path), read=False)
+    except UnknownFileTypeError:
+        name = ""
+    if name not in ioformats or not ioformats[name].can_write:
+        raise ValueError(
+            f"no format of ASE is written under the name {path.name!r}: end it in .extxyz, .cif, "
+            ".vasp or another that ASE knows"
+        )
+    return name
+
+
+def write_structure(path: str | os.PathLike[str], atoms: Atoms, overwrite: bool = False) -> None:
+    """Write a structure, complete or not at all.
+
+    Args:
+        path: the file; its name says the format.
+        atoms: what is written.
+        overwrite: whether a file of this name is replaced.
+
+    Raises:
+        FileNotFoundError: its folder does not exist.
+        ValueError: the file exists and ``overwrite`` is False, or no format goes by this name.
+    """
+    import ase.io
+
+    path = Path(path)
+    check_writable(path, overwrite)
+    with temporary_beside(path) as temporary:
+        ase.io.write(temporary, atoms, format=_format_of(path))
