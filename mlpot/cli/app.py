@@ -12,6 +12,7 @@ from mlpot import __version__
 
 from .convert import convert
 from .doctor import doctor
+from .md import md
 
 app = typer.Typer(
     name="mlpot",
@@ -45,7 +46,7 @@ def options(
     """Equivariant interatomic potentials on Apple's MLX."""
 
 
-for _verb in (convert, doctor):
+for _verb in (md, convert, doctor):
     app.command()(_verb)
 
 
