@@ -24,8 +24,9 @@ parser.add_argument("--trajectory", default="langevin.traj")
 arguments = parser.parse_args()
 
 rng = np.random.default_rng(arguments.seed)
-atoms = read(arguments.struct)
-assert isinstance(atoms, Atoms)
+structure = read(arguments.struct)
+assert isinstance(structure, Atoms)
+atoms = structure
 atoms.calc = MLPotCalculator(arguments.model, dtype="float32", skin=0.5)
 atoms.set_momenta(
     maxwell_boltzmann(

@@ -21,8 +21,9 @@ parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--trajectory", default="nve.traj")
 arguments = parser.parse_args()
 
-atoms = read(arguments.struct)
-assert isinstance(atoms, Atoms)
+structure = read(arguments.struct)
+assert isinstance(structure, Atoms)
+atoms = structure
 atoms.calc = MLPotCalculator(arguments.model, dtype="float32", skin=0.5)
 atoms.set_momenta(
     maxwell_boltzmann(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 
 def md(
@@ -95,16 +98,20 @@ def md(
     typer.echo(f"written to {out}")
 
 
-def _read(path: Path, index: int):
+def _read(path: Path, index: int) -> Atoms:
+    from ase import Atoms
     from ase.io import read
 
     if not path.is_file():
         raise ValueError(f"structure file {str(path)!r} does not exist")
     try:
-        atoms = read(path, index=index)
-    except IndexError:
-        raise ValueError(f"structure file {str(path)!r} has no structure {index}") from None
-    except Exception as error:
-        raise ValueError(f"structure file {str(path)!r} cannot be read: {error}") from error
-    assert not isinstance(atoms, list)
-    return atoms
+        structures = [one for one in read(path, index=":") if isinstance(one, Atoms)]
+    except Exception as error:  # readers of ASE raise whatever their format trips over
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"structure file {str(path)!r} cannot be read ({what})") from error
+    if not -len(structures) <= index < len(structures):
+        raise ValueError(
+            f"structure file {str(path)!r} has no structure {index}: it holds {len(structures)}, "
+            "counted from 0"
+        )
+    return structures[index]

@@ -1,0 +1,103 @@
+"""``mlpot md``: a run with a potential, and errors in one message."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from ase.build import molecule
+from ase.io import read, write
+from typer.testing import CliRunner
+
+import mlpot
+from mlpot.cli import app
+from mlpot.models import Potential, PotentialConfig, V2106Config
+
+SCRIPTS = Path(__file__).parents[2] / "md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small untrained potential of H and O, water and methane."""
+    place = tmp_path_factory.mktemp("md")
+    backbone = V2106Config(channels=2, layers=1, lmax=1, number_of_basis=4, radial_neurons=[4])
+    potential = Potential(PotentialConfig(numbers=[1, 8], cutoff=3.0, model=backbone))
+    mlpot.save(place / "model.safetensors", potential)
+    write(place / "water.xyz", molecule("H2O"))
+    write(place / "methane.xyz", molecule("CH4"))
+    (place / "broken.xyz").write_text("3\n\nH 0 0\n")
+    return place
+
+
+def words(folder, **changes) -> list[str]:
+    options = {
+        "model": folder / "model.safetensors",
+        "struct": folder / "water.xyz",
+        "out": folder / "out",
+        "steps": 10,
+        "timestep": 0.2,
+        "log-interval": 5,
+        **changes,
+    }
+    return ["md", *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+
+
+def refused(capsys, line: list[str]) -> str:
+    with pytest.raises(SystemExit) as caught:
+        app.main(line)
+    assert caught.value.code == 1
+    message = capsys.readouterr().err
+    assert "Traceback" not in message and "not expected" not in message
+    return message
+
+
+@pytest.mark.parametrize("ensemble", ["nve", "langevin"])
+def test_run_and_its_files(folder, tmp_path, ensemble):
+    line = words(folder, out=tmp_path / "run", ensemble=ensemble)
+    result = CliRunner().invoke(app.app, line)
+    assert result.exit_code == 0, result.output
+    assert "3 atoms, 10 steps of 0.2 fs" in result.output
+    assert ("drift of the total energy" in result.output) == (ensemble == "nve")
+    assert len((tmp_path / "run" / "log.csv").read_text().splitlines()) == 4
+    assert len(read(tmp_path / "run" / "trajectory.traj", ":")) == 3
+    again = CliRunner().invoke(app.app, line)
+    assert again.exit_code != 0 and "holds results already" in str(again.exception)
+    assert CliRunner().invoke(app.app, [*line, "--overwrite"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ensemble": "npt"}, "unknown ensemble 'npt': known are nve, langevin"),
+        ({"timestep": 0}, "timestep is 0.0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"struct": "nowhere.xyz"}, "nowhere.xyz"),
+        ({"model": "nowhere.safetensors"}, "nowhere.safetensors"),
+        ({"dtype": "float16"}, "float16"),
+        ({"index": 4}, "has no structure 4"),
+    ],
+)
+def test_wrong_options(folder, capsys, tmp_path, changes, said):
+    assert said in refused(capsys, words(folder, **{"out": tmp_path / "new", **changes}))
+    assert not (tmp_path / "new").exists()
+
+
+def test_wrong_structures(folder, capsys, tmp_path):
+    broken = words(folder, struct=folder / "broken.xyz", out=tmp_path / "new")
+    assert "cannot be read" in refused(capsys, broken)
+    methane = words(folder, struct=folder / "methane.xyz", out=tmp_path / "new")
+    assert "C" in refused(capsys, methane)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("script", ["nve", "langevin"])
+def test_scripts_run(folder, tmp_path, monkeypatch, capsys, script):
+    files = [str(folder / "model.safetensors"), str(folder / "water.xyz")]
+    frames = tmp_path / "frames.traj"
+    arguments = [*files, "--steps", "20", "--timestep", "0.2", "--trajectory", str(frames)]
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    runpy.run_path(str(SCRIPTS / f"{script}.py"), run_name="__main__")
+    assert len(read(frames, ":")) == 3
+    assert ("drift" in capsys.readouterr().out) == (script == "nve")
