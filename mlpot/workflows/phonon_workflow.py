@@ -140,7 +140,7 @@ def phonons(
 def _set_force_constants(
     phonopy: Phonopy, calc: Any, method: str, distance: float, chunk: int, console: Console
 ) -> None:
-    size = f"{len(phonopy.primitive)} atoms in a supercell of {len(phonopy.supercell)}"
+    size = f"supercell of {len(phonopy.supercell)} atoms"
     if method == "hessian":
         rows = [int(i) for i in phonopy.primitive.p2s_map]
         with _bar(console, f"second derivatives, {size}", 3 * len(rows)) as progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,10 @@ def make_phonopy(atoms: Atoms, matrix: np.ndarray) -> Phonopy:
         masses=atoms.get_masses(),
     )
     # Phonopy multiplies column vectors, ASE row vectors.
-    return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix="auto")
+    with warnings.catch_warnings():
+        # It tells users of phonopy 3 that "auto", which is meant here, is the default now.
+        warnings.filterwarnings("ignore", "primitive_matrix defaulted", UserWarning)
+        return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix="auto")
 
 
 def to_ase(cell: Any) -> Atoms:

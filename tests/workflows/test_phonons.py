@@ -44,7 +44,7 @@ def test_exact_agrees_with_displacements(calc, exact):
     np.testing.assert_allclose(one, two, atol=0.01, rtol=0)
 
 
-def test_two_atoms_in_the_conventional_cell_agree(calc, exact):
+def test_both_methods_in_the_conventional_cell_agree(calc, exact):
     # Phonopy finds the primitive cell itself: the force constants are those of its atom alone.
     cubic = phonons(bulk("Cu", "fcc", a=3.6, cubic=True), calc, (2, 2, 2))
     other = phonons(bulk("Cu", "fcc", a=3.6, cubic=True), calc, method="displacements")
