@@ -13,6 +13,9 @@ from mlpot import __version__
 from .convert import convert
 from .doctor import doctor
 from .md import md
+from .phonons import phonons
+from .relax import relax
+from .triples import TriplesCommand
 
 app = typer.Typer(
     name="mlpot",
@@ -46,8 +49,8 @@ def options(
     """Equivariant interatomic potentials on Apple's MLX."""
 
 
-for _verb in (md, convert, doctor):
-    app.command()(_verb)
+for _verb in (relax, md, phonons, convert, doctor):
+    app.command(cls=TriplesCommand)(_verb)
 
 
 def explain(error: BaseException) -> str:
