@@ -25,6 +25,11 @@ class Values:
     forces: np.ndarray
     stress: np.ndarray
 
+    def virial(self, structure: Structure) -> float:
+        """Size of what cancels in the forces of a symmetric crystal, at least 1 (eV)."""
+        volume = abs(np.linalg.det(structure.cell))
+        return max(1.0, volume * float(np.abs(self.stress).max()))
+
 
 def evaluate(potential: Potential, target: Structure | graph.Graph) -> Values:
     """Energy, forces and stress; energies (n_graphs,) and stress (n_graphs, 3, 3)."""
@@ -57,8 +62,10 @@ def four_point(values: np.ndarray, step: float) -> np.ndarray:
 STEPS = (-2, -1, 1, 2)
 
 
-def expect_close(found, expected, tolerance: float, what: str, by: str = "expected") -> None:
-    """Raise unless arrays agree to ``tolerance * max(1, largest expected)``.
+def expect_close(
+    found, expected, tolerance: float, what: str, by: str = "expected", scale: float = 1.0
+) -> None:
+    """Raise unless arrays agree to ``tolerance * max(scale, largest expected)``.
 
     Raises:
         AssertionError: says where they differ most and by how much.
@@ -69,7 +76,7 @@ def expect_close(found, expected, tolerance: float, what: str, by: str = "expect
         raise AssertionError(f"{what}: {np.sum(~np.isfinite(found))} numbers are not finite")
     if not found.size:
         return
-    allowed = tolerance * max(1.0, float(np.max(np.abs(expected))))
+    allowed = tolerance * max(scale, float(np.max(np.abs(expected))))
     error = np.abs(found - expected)
     worst = np.unravel_index(np.argmax(error), error.shape)
     if not error[worst] <= allowed:

@@ -14,10 +14,10 @@ from .structures import Structure, every_kind, rotation
 _TOLERANCE = 1e-9
 
 
-def _compare(found: Values, expected: Values, what: str) -> None:
-    expect_close(found.energy, expected.energy, _TOLERANCE, f"energy of a {what}", "before")
-    expect_close(found.forces, expected.forces, _TOLERANCE, f"force in a {what}", "before")
-    expect_close(found.stress, expected.stress, _TOLERANCE, f"stress of a {what}", "before")
+def _compare(found: Values, expected: Values, what: str, scale: float) -> None:
+    expect_close(found.energy, expected.energy, _TOLERANCE, f"energy of a {what}", "before", scale)
+    expect_close(found.forces, expected.forces, _TOLERANCE, f"force in a {what}", "before", scale)
+    expect_close(found.stress, expected.stress, _TOLERANCE, f"stress of a {what}", "before", scale)
 
 
 def _map(potential: Potential, seed: int, matrix: np.ndarray, verb: str) -> None:
@@ -27,7 +27,7 @@ def _map(potential: Potential, seed: int, matrix: np.ndarray, verb: str) -> None
         expected = replace(
             before, forces=before.forces @ matrix, stress=matrix.T @ before.stress @ matrix
         )
-        _compare(after, expected, f"{name} {verb}")
+        _compare(after, expected, f"{name} {verb}", before.virial(structure))
 
 
 def rotations(potential: Potential, seed: int = 0) -> None:
@@ -52,7 +52,12 @@ def permutation(potential: Potential, seed: int = 0) -> None:
             structure.numbers[order], structure.positions[order], structure.cell, structure.pbc
         )
         expected = replace(before, forces=before.forces[order])
-        _compare(evaluate(potential, swapped), expected, f"{name} after a permutation")
+        _compare(
+            evaluate(potential, swapped),
+            expected,
+            f"{name} after a permutation",
+            before.virial(structure),
+        )
 
 
 def translation(potential: Potential, seed: int = 0) -> None:
@@ -61,7 +66,7 @@ def translation(potential: Potential, seed: int = 0) -> None:
     for name, structure in every_kind(potential, seed).items():
         before = evaluate(potential, structure)
         after = evaluate(potential, structure.moved(structure.positions + step))
-        _compare(after, before, f"{name} 100 Angstrom away")
+        _compare(after, before, f"{name} 100 Angstrom away", before.virial(structure))
 
 
 def lattice_translation(potential: Potential, seed: int = 0) -> None:
@@ -74,9 +79,13 @@ def lattice_translation(potential: Potential, seed: int = 0) -> None:
             evaluate(potential, structure.moved(xyz)),
             before,
             f"{name} with an atom in another image",
+            before.virial(structure),
         )
         rows = np.where(np.array(structure.pbc)[:, None], structure.cell, 0.1 * np.ones((3, 3)))
         dummy = replace(structure, cell=rows)
         _compare(
-            evaluate(potential, dummy), before, f"{name} with dummy rows along open directions"
+            evaluate(potential, dummy),
+            before,
+            f"{name} with dummy rows along open directions",
+            before.virial(structure),
         )

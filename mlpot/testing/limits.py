@@ -20,14 +20,23 @@ def supercell(potential: Potential, seed: int = 0) -> None:
     for name, build in {"triclinic crystal": triclinic, "one-atom cell": one_atom_cell}.items():
         small = build(potential, rng)
         before = evaluate(potential, small)
+        size = before.virial(small)
         for counts in ((2, 1, 1), (1, 2, 3)):
             after = evaluate(potential, repeated(small, counts))
             n, label = math.prod(counts), f"{counts} supercell of a {name}"
-            expect_close(after.energy / n, before.energy, 1e-9, f"energy per cell of a {label}")
-            expect_close(after.forces, np.tile(before.forces, (n, 1)), 1e-9, f"force in a {label}")
+            expect_close(
+                after.energy / n, before.energy, 1e-9, f"energy per cell of a {label}", scale=size
+            )
+            expect_close(
+                after.forces,
+                np.tile(before.forces, (n, 1)),
+                1e-9,
+                f"force in a {label}",
+                scale=size,
+            )
             expect_close(after.stress, before.stress, 1e-9, f"stress of a {label}")
         if name == "one-atom cell":
-            expect_close(before.forces, 0.0, 1e-9, "force on the only atom of a cell")
+            expect_close(before.forces, 0.0, 1e-9, "force on the only atom of a cell", scale=size)
 
 
 def _nothing(potential: Potential, structure: Structure, what: str) -> None:

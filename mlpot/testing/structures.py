@@ -48,7 +48,7 @@ _PERIODIC = (True, True, True)
 def spacing(potential: Potential) -> float:
     """A distance of neighbours that suits the species and lies within the cutoff, Angstrom."""
     radii = [COVALENT_RADII[z] for z in potential.numbers]
-    return float(min(2 * np.mean(radii), 0.6 * potential.cutoff))
+    return float(min(2 * max(radii), 0.6 * potential.cutoff))
 
 
 def species(potential: Potential, n: int, rng: np.random.Generator) -> np.ndarray:
