@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def voigt_stress(stress: np.ndarray) -> np.ndarray:
     return stress[(..., *_VOIGT)]
 
 
-@dataclass
+@dataclass(init=False)
 class Frame:
     """A structure with the labels that are known; what is not known is None.
 
@@ -70,55 +70,75 @@ class Frame:
 
     numbers: np.ndarray
     positions: np.ndarray
-    cell: np.ndarray = None  # type: ignore[assignment]
-    pbc: np.ndarray = None  # type: ignore[assignment]
-    energy: float | None = None
-    forces: np.ndarray | None = None
-    stress: np.ndarray | None = None
-    config_type: str = "Default"
-    weight: float = 1.0
-    energy_weight: float = 1.0
-    forces_weight: float = 1.0
-    stress_weight: float = 1.0
-    source: str = ""
-    notes: tuple[str, ...] = ()
+    cell: np.ndarray
+    pbc: np.ndarray
+    energy: float | None
+    forces: np.ndarray | None
+    stress: np.ndarray | None
+    config_type: str
+    weight: float
+    energy_weight: float
+    forces_weight: float
+    stress_weight: float
+    source: str
+    notes: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        self.numbers = np.asarray(self.numbers).astype(np.int64)
+    def __init__(
+        self,
+        numbers: Any,
+        positions: Any,
+        cell: Any = None,
+        pbc: Any = False,
+        energy: Any = None,
+        forces: Any = None,
+        stress: Any = None,
+        config_type: str = "Default",
+        weight: Any = 1.0,
+        energy_weight: Any = 1.0,
+        forces_weight: Any = 1.0,
+        stress_weight: Any = 1.0,
+        source: str = "",
+        notes: tuple[str, ...] = (),
+    ):
+        self.source, self.notes, self.config_type = source, notes, config_type
+        self.numbers = np.asarray(numbers).astype(np.int64)
         if self.numbers.ndim != 1 or len(self.numbers) == 0:
             raise self._error("the frame has no atoms")
         if self.numbers.min() < 1 or self.numbers.max() >= len(SYMBOLS):
             raise self._error(f"unknown atomic number among {np.unique(self.numbers).tolist()}")
         shape = (len(self.numbers), 3)
-        self.positions = self._array("positions", self.positions, shape)
-        self.cell = self._array(
-            "cell", np.zeros((3, 3)) if self.cell is None else self.cell, (3, 3)
-        )
-        pbc = np.asarray(False if self.pbc is None else self.pbc, dtype=bool)
-        if pbc.shape not in ((), (3,)):
-            raise self._error(f"pbc must be one bool or three, got {self.pbc!r}")
-        self.pbc = np.broadcast_to(pbc, (3,)).copy()
-        if self.energy is not None:
-            self.energy = float(self._array("energy", self.energy, ()))
-        if self.forces is not None:
-            self.forces = self._array("forces", self.forces, shape)
-        if self.stress is not None:
-            try:
-                stress = full_stress(self.stress)
-            except ValueError as error:
-                raise self._error(f"stress {error}") from None
-            stress = self._array("stress", stress, (3, 3))
-            self.stress = (stress + stress.T) / 2
-        for name in ("weight", "energy_weight", "forces_weight", "stress_weight"):
-            value = float(self._array(name, getattr(self, name), ()))
-            if value < 0:
-                raise self._error(f"{name} is {value}; weights are not negative")
-            setattr(self, name, value)
+        self.positions = self._array("positions", positions, shape)
+        self.cell = self._array("cell", np.zeros((3, 3)) if cell is None else cell, (3, 3))
+        periodic = np.asarray(pbc, dtype=bool)
+        if periodic.shape not in ((), (3,)):
+            raise self._error(f"pbc must be one bool or three, got {pbc!r}")
+        self.pbc = np.broadcast_to(periodic, (3,)).copy()
+        self.energy = None if energy is None else float(self._array("energy", energy, ()))
+        self.forces = None if forces is None else self._array("forces", forces, shape)
+        self.stress = None if stress is None else self._stress(stress)
+        self.weight = self._weight("weight", weight)
+        self.energy_weight = self._weight("energy_weight", energy_weight)
+        self.forces_weight = self._weight("forces_weight", forces_weight)
+        self.stress_weight = self._weight("stress_weight", stress_weight)
+
+    def _stress(self, stress: Any) -> np.ndarray:
+        try:
+            full = full_stress(stress)
+        except ValueError as error:
+            raise self._error(f"stress {error}") from None
+        full = self._array("stress", full, (3, 3))
+        return (full + full.T) / 2
+
+    def _weight(self, name: str, value: Any) -> float:
+        number = float(self._array(name, value, ()))
+        if number < 0:
+            raise self._error(f"{name} is {number}; weights are not negative")
+        return number
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"{self.source}: {message}" if self.source else message)
 
-    def _array(self, name: str, value, shape: tuple[int, ...]) -> np.ndarray:
+    def _array(self, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:
             array = np.array(value, dtype=np.float64)
         except (TypeError, ValueError):

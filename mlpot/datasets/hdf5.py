@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -92,7 +93,8 @@ class HDF5Dataset(Sequence[Frame]):
             if step == 1:
                 return self._block(start, max(start, stop))
             return [self[i] for i in range(start, stop, step)]
-        number = index + self._n_frames if index < 0 else index
+        number = operator.index(index)
+        number += self._n_frames if number < 0 else 0
         if not 0 <= number < self._n_frames:
             raise IndexError(f"frame {index} of {self._n_frames} in {self.path}")
         return self._block(number, number + 1)[0]

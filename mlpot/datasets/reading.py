@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import ase.db
 from ase import Atoms
 from ase.io import iread
 
@@ -102,7 +103,11 @@ def _structures(file: Path, suffix: str) -> Iterator[Atoms]:
     if suffix in (".xyz", ".extxyz"):
         yield from read_extxyz(file)
         return
-    found = iread(os.fspath(file), index=":", do_not_split_by_at_sign=True)
+    found = (
+        _database_rows(file)
+        if suffix == ".db"
+        else iread(os.fspath(file), index=":", do_not_split_by_at_sign=True)
+    )
     index = 0
     while True:
         try:
@@ -114,6 +119,12 @@ def _structures(file: Path, suffix: str) -> Iterator[Atoms]:
             return
         yield atoms
         index += 1
+
+
+def _database_rows(file: Path) -> Iterator[Atoms]:
+    """Structures of an ASE database with their columns, which `ase.io` leaves out."""
+    for row in ase.db.connect(file).select():
+        yield row.toatoms(add_additional_information=True)
 
 
 def _frames(file: Path, suffix: str, reader: AtomsReader) -> Iterator[Frame]:

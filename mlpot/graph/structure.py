@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -49,7 +49,7 @@ def build(
     numbers,
     positions,
     cell=None,
-    pbc: bool | Sequence[bool] | np.ndarray = False,
+    pbc: Any = False,
     *,
     cutoff: float,
     dtype: mx.Dtype = mx.float32,
@@ -77,9 +77,7 @@ def build(
     return host_structure(numbers, positions, cell, pbc, cutoff).to_graph(dtype)
 
 
-def reduce_positions(
-    positions, cell=None, pbc: bool | Sequence[bool] | np.ndarray = False
-) -> np.ndarray:
+def reduce_positions(positions, cell=None, pbc: Any = False) -> np.ndarray:
     """Equivalent positions close to the origin, so that float32 keeps its digits.
 
     Along periodic directions atoms are moved by lattice vectors into the cell, along open ones

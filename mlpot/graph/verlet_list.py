@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import mlx.core as mx
@@ -68,7 +69,7 @@ class VerletList:
         numbers,
         positions,
         cell=None,
-        pbc=False,
+        pbc: bool | Sequence[bool] | np.ndarray = False,
         *,
         dtype: mx.Dtype = mx.float32,
         trimmed: bool = True,

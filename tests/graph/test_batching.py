@@ -119,6 +119,6 @@ def test_buckets_are_few():
         20,
         40,
     ]
-    assert len({graph.bucket_size(n) for n in range(1000, 100_000)}) < 30
+    assert len({graph.bucket_size(n) for n in range(1000, 100_000, 50)}) < 30
     with pytest.raises(ValueError, match="negative"):
         graph.bucket_size(-1)
