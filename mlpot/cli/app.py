@@ -12,9 +12,14 @@ from mlpot import __version__
 
 from .convert import convert
 from .doctor import doctor
+from .eval import eval as evaluate
+from .info import info
 from .md import md
 from .phonons import phonons
 from .relax import relax
+from .resume import resume
+from .singlepoint import singlepoint
+from .train import train
 from .triples import TriplesCommand
 
 app = typer.Typer(
@@ -49,7 +54,11 @@ def options(
     """Equivariant interatomic potentials on Apple's MLX."""
 
 
-for _verb in (relax, md, phonons, convert, doctor):
+# In the order of --help.
+for _verb in (train, resume, evaluate, singlepoint, relax, md):
+    app.command(cls=TriplesCommand)(_verb)
+app.command(cls=TriplesCommand)(phonons)
+for _verb in (convert, info, doctor):
     app.command(cls=TriplesCommand)(_verb)
 
 

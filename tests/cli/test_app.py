@@ -43,7 +43,8 @@ def test_version(capsys):
 def test_help_lists_the_verbs(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert "doctor" in out
+    for verb in ("train", "resume", "eval", "singlepoint", "relax", "md", "phonons", "doctor"):
+        assert f" {verb} " in out
 
 
 def test_unknown_verb_is_wrong_usage(capsys):

@@ -1,0 +1,41 @@
+"""``mlpot info``: what is in a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="Model, e.g. best.safetensors.")],
+) -> None:
+    """Print elements, cutoff, size, E0s, configuration and metadata of a model."""
+    from mlpot import io
+    from mlpot.elements import format_elements, symbol
+
+    arrays, metadata = io.read_file(model)
+    potential = io.build_potential(arrays, metadata, str(model))
+    config = potential.config
+    n_parameters = sum(array.size for array in arrays.values())
+    typer.echo(f"file            {model} (format version {metadata['format_version']})")
+    typer.echo(f"elements        {format_elements(potential.numbers)}")
+    typer.echo(f"cutoff          {potential.cutoff:g} Angstrom")
+    typer.echo(f"parameters      {n_parameters} in {len(arrays)} arrays")
+    typer.echo("E0s (eV)")
+    for number in potential.numbers:
+        energy = f"{config.E0s[number]:.8f}" if number in config.E0s else "0 (not given)"
+        typer.echo(f"  {symbol(number):<3} {energy}")
+    typer.echo("configuration")
+    for name, value in config.model_dump(exclude={"E0s", "numbers", "cutoff"}).items():
+        if isinstance(value, dict):
+            typer.echo(f"  {name}")
+            for inner, one in value.items():
+                typer.echo(f"    {inner}: {one}")
+        else:
+            typer.echo(f"  {name}: {value}")
+    further = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "config")}
+    typer.echo("metadata" if further else "metadata        none")
+    for name, text in sorted(further.items()):
+        typer.echo(f"  {name}: {text}")
