@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 _NAMES = ("--supercell", "--mesh")
@@ -14,7 +14,7 @@ _INTEGERS = re.compile(r"-?\d+(,-?\d+)*,?")
 class TriplesCommand(TyperCommand):
     """A verb whose ``--supercell`` and ``--mesh`` take one word or several."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # pyright: ignore
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Join the integers after these options into one word each."""
         joined: list[str] = []
         i = 0

@@ -12,7 +12,7 @@ PADDING_LENGTH = 1000.0
 
 
 def bucket_size(n: int) -> int:
-    """Smallest bucket that holds n: 0..8, then 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+    """Smallest bucket that holds n: 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
     Four sizes an octave, so at most a quarter (on average a tenth) is padding.
 
@@ -25,7 +25,7 @@ def bucket_size(n: int) -> int:
     if n < 0:
         raise ValueError(f"a size cannot be negative, got {n}")
     if n <= 8:
-        return n
+        return 8
     step = 1 << ((n - 1).bit_length() - 3)
     return -(-n // step) * step
 

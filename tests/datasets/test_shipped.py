@@ -1,0 +1,67 @@
+"""The data in the top-level ``datasets/``: what they claim, checked against their method."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ase.calculators.emt import EMT
+
+from mlpot.datasets import HDF5Dataset, average_neighbors, isolated_atom_energies, summary
+
+FOLDER = Path(__file__).parents[2] / "datasets"
+
+
+@pytest.mark.parametrize("name", ["ethanol.h5", "copper.h5"])
+def test_files_are_whole_small_and_say_where_they_come_from(name):
+    with HDF5Dataset(FOLDER / name) as stored:
+        stored.verify()
+        provenance = stored.provenance
+        assert summary(stored).warnings == ()
+    assert {"method", "versions", "script", "seed", "units", "licence"} <= set(provenance)
+    assert (FOLDER / Path(provenance["script"]).name).is_file()
+    assert sum(file.stat().st_size for file in FOLDER.glob("*.h5")) < 3e6
+
+
+def test_ethanol_is_what_it_says():
+    with HDF5Dataset(FOLDER / "ethanol.h5") as stored:
+        frames = list(stored)
+    assert Counter(f.config_type for f in frames) == {
+        "MD_300K": 600,
+        "MD_600K": 600,
+        "IsolatedAtom": 3,
+    }
+    molecules = [f for f in frames if not f.is_isolated_atom]
+    assert {f.formula for f in molecules} == {"H6C2O"}
+    assert all(f.forces is not None and f.stress is None for f in molecules)
+    assert sorted(isolated_atom_energies(frames)) == [1, 6, 8]
+    assert average_neighbors(molecules, 8.0) == 8
+    # 3N - 6 = 21 vibrations: raising kT from 300 to 600 K adds about 21/2 kT of potential energy.
+    energy = {
+        t: np.mean([f.energy for f in molecules if f.config_type == t])
+        for t in ("MD_300K", "MD_600K")
+    }
+    added = (energy["MD_600K"] - energy["MD_300K"]) / (8.617333e-5 * 300)
+    assert 9.0 < added < 12.5
+
+
+@pytest.mark.parametrize("which", [1, 60, 180, 300, 420, 470, -1])
+def test_copper_labels_are_those_of_emt(which):
+    with HDF5Dataset(FOLDER / "copper.h5") as stored:
+        frame = stored[which]
+    atoms = frame.to_atoms()
+    atoms.calc = EMT()
+    assert atoms.get_potential_energy() == pytest.approx(frame.energy, abs=1e-8)
+    np.testing.assert_allclose(atoms.get_forces(), frame.forces, atol=1e-8)
+    np.testing.assert_allclose(atoms.get_stress(voigt=False), frame.stress, atol=1e-9)
+
+
+def test_copper_covers_what_phonons_and_vacancies_need():
+    with HDF5Dataset(FOLDER / "copper.h5") as stored:
+        sizes = Counter(stored.atom_counts.tolist())
+        isolated = isolated_atom_energies(stored)
+        assert {f.config_type for f in stored} >= {"phonon", "strained", "vacancy_300K", "MD_900K"}
+        labelled = [f for f in stored if f.stress is not None]
+    assert isolated == {29: pytest.approx(3.51)}
+    assert {1, 4, 8, 31, 32, 107, 108} <= set(sizes)
+    assert len(labelled) == 500
