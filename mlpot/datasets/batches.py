@@ -15,6 +15,9 @@ from .collating import collate, host_graph
 from .frame import Frame
 from .labels import Labels
 
+#: Neighbour lists beyond this size are computed again at every use.
+CACHE_BYTES = 2**30
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -46,7 +49,7 @@ class Batches:
         seed: seed of the order.
         shuffle: False keeps the order of the frames.
         pad: pad to buckets; every batch then has ``batch_size + 1`` graphs.
-        cache: keep neighbour lists in memory after their first use.
+        cache: keep neighbour lists in memory after their first use, up to a gibibyte.
 
     Raises:
         ValueError: no frames, or a batch size below 1.
@@ -73,6 +76,7 @@ class Batches:
         self.E0s = None if E0s is None else dict(E0s)
         self.dtype, self.seed, self.shuffle, self.pad = dtype, seed, shuffle, pad
         self._cache: dict[int, HostGraph] | None = {} if cache else None
+        self._cached_bytes = 0
 
     def __len__(self) -> int:
         """Number of batches an epoch."""
@@ -101,9 +105,13 @@ class Batches:
     def _host_graph(self, index: int, frame: Frame) -> HostGraph:
         if self._cache is None:
             return host_graph(frame, self.cutoff)
-        if index not in self._cache:
-            self._cache[index] = host_graph(frame, self.cutoff)
-        return self._cache[index]
+        found = self._cache.get(index)
+        if found is None:
+            found = host_graph(frame, self.cutoff)
+            if self._cached_bytes + found.n_bytes <= CACHE_BYTES:
+                self._cached_bytes += found.n_bytes
+                self._cache[index] = found
+        return found
 
     def _batch(self, indices: np.ndarray) -> Batch:
         picks = [int(i) for i in indices]

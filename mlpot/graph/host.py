@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import mlx.core as mx
 import numpy as np
@@ -46,6 +46,11 @@ class HostGraph:
             senders=integers(graph.edges.senders),
             receivers=integers(graph.edges.receivers),
         )
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the arrays."""
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
 
     @classmethod
     def join(cls, graphs: list[HostGraph]) -> HostGraph:

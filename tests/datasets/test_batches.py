@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from mlpot.datasets import Batches, Frame, HDF5Dataset, write_hdf5
+from mlpot.datasets import batches as batches_module
 from mlpot.graph import bucket_size
 
 RNG = np.random.default_rng(5)
@@ -89,3 +90,13 @@ def test_wrong_arguments():
         Batches([], 4, 3.0)
     with pytest.raises(ValueError, match="at least 1, got 0"):
         Batches(frames(3), 0, 3.0)
+
+
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(batches_module, "CACHE_BYTES", 2000)
+    data = frames()
+    small = Batches(data, 6, 200.0, seed=3)
+    first = [b.graph.n_edges for b in small.epoch(0)]
+    assert 0 < len(small._cache) < len(data)
+    assert sum(g.n_bytes for g in small._cache.values()) <= 2000
+    assert [b.graph.n_edges for b in small.epoch(0)] == first
