@@ -94,17 +94,17 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = time.monotonic()
-    planned = 0.0
+    pace = 1.0
     for number, step in enumerate(STEPS, 1):
-        elapsed = time.monotonic() - start
-        # The machine is as much faster or slower than planned as it has been so far.
-        pace = elapsed / planned if planned else 1.0
+        began = time.monotonic()
         left = pace * sum(s.seconds for s in STEPS[number - 1 :])
         print(f"\n[{number}/{len(STEPS)}] {step.title}", end="")
-        print(f"   ({minutes(elapsed)} so far, about {minutes(left)} to go)")
+        print(f"   ({minutes(began - start)} so far, about {minutes(left)} to go)")
         print(f"      $ {shlex.join(step.command)}", flush=True)
         run(step)
-        planned += step.seconds
+        if step.command[:2] == ["mlpot", "train"]:
+            # The rest is as much faster or slower than planned as training has been.
+            pace = (time.monotonic() - began) / step.seconds
     print(f"\nDone in {minutes(time.monotonic() - start)} minutes. Look at:")
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".html", ".png"):

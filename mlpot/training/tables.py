@@ -23,13 +23,15 @@ _SHOWN = tuple(q for q in QUANTITIES if q.name in ("energy", "forces", "stress_G
 
 
 def format_number(value: float | None) -> str:
-    """Three significant digits, without an exponent where it is readable."""
+    """About three significant digits, without an exponent where it is readable."""
     if value is None:
         return "-"
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4
+    if abs(value) < 1e-9:  # rounding errors
+        return "0"
+    if 1e-3 <= abs(value) < 1e5:
+        digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
         return f"{value:.{digits}f}"
-    return f"{value:.2e}"
+    return f"{value:.0e}"
 
 
 def _head_and_cells(rows: Sequence[ErrorRow]) -> tuple[list[str], list[list[str]]]:
@@ -53,7 +55,13 @@ def rich_table(rows: Sequence[ErrorRow]) -> Table:
     from rich.text import Text
 
     head, cells = _head_and_cells(rows)
-    table = Table(title=TITLE, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=TITLE,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for index, name in enumerate(head):
         words = index < 3
         table.add_column(
