@@ -93,6 +93,10 @@ class ConvolutionSpec:
             if p.x_columns().max(initial=-1) >= self.dim_x or p.y_offset + p.d2 > self.dim_y:
                 raise ValueError(f"path {p} reaches outside x ({self.dim_x}) or y ({self.dim_y})")
 
+    def __getstate__(self) -> dict:
+        """Copies and pickles make their own caches: functions and plans cannot be copied."""
+        return self.__dict__ | {"caches": {}}
+
     def groups(self) -> list[PathGroup]:
         """Paths that share a block of x, in order of appearance."""
         found: dict[tuple[int, int, int, int], list[ConvolutionPath]] = {}
