@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 import mlx.core as mx
 import numpy as np
 from ase import Atoms
-from ase.calculators.calculator import Calculator, PropertyNotImplementedError, all_changes
+from ase.calculators.calculator import (
+    Calculator,
+    Parameters,
+    PropertyNotImplementedError,
+    all_changes,
+)
 from jaxtyping import Float64
 
 from mlpot import derivatives
@@ -64,7 +69,7 @@ class MLPotCalculator(Calculator):
         self._isolated: dict[tuple[int, int], float] = {}
         names = [one if isinstance(one, str) else type(one).__name__ for one in self._models]
         # What ASE stores in trajectories and databases.
-        self.parameters.update(model=", ".join(names), dtype=self.dtype, skin=self.skin)
+        self.parameters = Parameters(model=", ".join(names), dtype=self.dtype, skin=self.skin)
         if len(self.members) > 1:
             self.implemented_properties = [*self.implemented_properties, *_COMMITTEE]
 
@@ -223,7 +228,7 @@ class MLPotCalculator(Calculator):
         """A new calculator that shares the potentials where the precision is the same."""
         twin = MLPotCalculator([in_precision(m, dtype) for m in self.members], dtype, self.skin)
         twin._models = list(self._models)
-        twin.parameters["model"] = self.parameters["model"]
+        twin.parameters = Parameters(self.parameters, dtype=dtype)
         return twin
 
     def __reduce__(self):

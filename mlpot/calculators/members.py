@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlpot import io
 from mlpot.models import Potential
@@ -70,7 +73,21 @@ def in_precision(potential: Potential, dtype: str) -> Potential:
     return converted
 
 
+@contextlib.contextmanager
+def keep_random_state() -> Iterator[None]:
+    """Potentials draw weights when they are made; MLX's global generator must not move."""
+    state: Any = mx.random.state
+    high, low = np.array(state[0]).tolist()
+    try:
+        yield
+    finally:
+        # The state is one key, and a key is the two halves of its seed.
+        mx.random.seed((high << 32) | low)
+
+
 def load_member(model: str | Potential, dtype: str) -> Potential:
     """Read a potential if it is a path, in the wanted precision."""
-    potential = model if isinstance(model, Potential) else io.load(model)
-    return in_precision(potential, dtype)
+    if isinstance(model, Potential):
+        return in_precision(model, dtype)
+    with keep_random_state():
+        return in_precision(io.load(model), dtype)

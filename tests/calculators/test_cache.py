@@ -205,8 +205,9 @@ def test_pickled_by_path(tmp_path, monkeypatch):
     assert again.get_potential_energy() == pytest.approx(atoms.get_potential_energy(), abs=1e-6)
 
 
-def test_pickled_with_its_potential():
-    calculator = MLPotCalculator(small_network(), dtype="float64")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pickled_with_its_potential(dtype):
+    calculator = MLPotCalculator(small_network(), dtype=dtype)
     expected = calculator.get_property("energy", triclinic())
     again = pickle.loads(pickle.dumps(calculator))
     again.reset()

@@ -1,0 +1,109 @@
+"""``mlpot singlepoint`` and ``mlpot info``: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ase.io import read, write
+from small_potentials import make_crystal, make_potential
+
+import mlpot
+from mlpot.calculators import MLPotCalculator
+from mlpot.cli import app
+
+
+def run(capsys, *words) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        app.main([str(word) for word in words])
+    output = capsys.readouterr()
+    code = caught.value.code
+    return (code if isinstance(code, int) else 0), output.out, output.err
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.safetensors"
+    mlpot.save(path, make_potential(), {"trained_on": "five crystals"})
+    return path
+
+
+@pytest.fixture
+def structure(tmp_path):
+    path = tmp_path / "crystal.extxyz"
+    write(path, make_crystal())
+    return path
+
+
+def test_numbers_are_those_of_the_calculator(capsys, model, structure, tmp_path):
+    out = tmp_path / "done.extxyz"
+    words = ["singlepoint", "--model", model, "--struct", structure, "--out", out]
+    code, printed, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    atoms = read(structure)
+    atoms.calc = MLPotCalculator(model, dtype="float64")
+    energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+    assert f"{energy:.8f}" in printed
+    assert f"{np.sqrt(np.mean(forces**2)):.8f}" in printed
+    assert f"{np.linalg.norm(forces, axis=1).max():.8f}" in printed
+    assert f"{atoms.get_stress()[3]:.8f}" in printed
+    kept = read(out)
+    assert kept.get_potential_energy() == pytest.approx(energy, abs=1e-6)
+    np.testing.assert_allclose(kept.get_forces(), forces, atol=1e-6)
+    np.testing.assert_allclose(kept.get_stress(), atoms.get_stress(), atol=1e-6)
+    before = out.read_bytes()
+    code, _, err = run(capsys, *words, "--dtype", "float32")
+    assert code == 1
+    assert "--overwrite" in err
+    assert out.read_bytes() == before
+    assert run(capsys, *words, "--dtype", "float32", "--overwrite")[0] == 0
+    assert out.read_bytes() != before
+
+
+def test_molecules_have_no_stress(capsys, model, tmp_path):
+    atoms = make_crystal()
+    atoms.pbc = False
+    write(tmp_path / "a.xyz", atoms)
+    code, printed, _ = run(capsys, "singlepoint", "--model", model, "--struct", tmp_path / "a.xyz")
+    assert code == 0
+    assert "three periodic directions" in printed
+
+
+def test_errors_are_told_and_counted(capsys, model, structure, tmp_path):
+    absent = tmp_path / "absent.safetensors"
+    damaged = tmp_path / "damaged.safetensors"
+    damaged.write_bytes(model.read_bytes()[:-50])
+    copper = make_crystal()
+    copper.numbers[1] = 29
+    write(tmp_path / "copper.extxyz", copper)
+    for one, other, message in (
+        (absent, structure, "absent.safetensors"),
+        (damaged, structure, "damaged"),
+        (model, tmp_path / "copper.extxyz", "does not know Cu"),
+        (model, tmp_path / "nothing.xyz", "nothing.xyz"),
+    ):
+        code, printed, err = run(capsys, "singlepoint", "--model", one, "--struct", other)
+        assert (code, printed) == (1, "")
+        assert message in err
+        assert "Traceback" not in err
+
+
+def test_info(capsys, model, tmp_path):
+    code, printed, err = run(capsys, "info", model)
+    assert (code, err) == (0, "")
+    arrays, _ = mlpot.io.read_file(model)
+    for text in (
+        "H, C, O",
+        "3 Angstrom",
+        f"{sum(a.size for a in arrays.values())} in",
+        "-1029.5",
+        "channels: 4",
+        "trained_on: five crystals",
+    ):
+        assert text in printed
+    for name, content in (("absent", None), ("damaged", model.read_bytes()[:-50])):
+        path = tmp_path / f"{name}.safetensors"
+        if content is not None:
+            path.write_bytes(content)
+        code, printed, err = run(capsys, "info", path)
+        assert (code, printed) == (1, "")
+        assert name in err
