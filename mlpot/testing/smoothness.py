@@ -5,14 +5,28 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 
-from mlpot import derivatives, graph
+from mlpot import derivatives, graph, kernels
 from mlpot.elements import COVALENT_RADII
 from mlpot.models import Potential
 
 from .evaluation import expect_close
-from .structures import atoms_at
 
 _AXES = np.concatenate([np.eye(3), -np.eye(3)])
+
+
+def _dimers(pair: tuple[int, int], ends: np.ndarray, cutoff: float) -> graph.Graph:
+    """One graph for each end (n, 3), all in one step: there are hundreds of them."""
+    n = len(ends)
+    near = np.repeat(np.linalg.norm(ends, axis=1) < cutoff, 2)
+    receivers = np.arange(2 * n)[near]
+    return graph.Graph(
+        numbers=mx.array(np.tile(np.array(pair, dtype=np.int32), n)),
+        positions=mx.array(np.stack([0 * ends, ends], axis=1).reshape(-1, 3), dtype=mx.float64),
+        cells=mx.zeros((n, 3, 3), dtype=mx.float64),
+        node_graph=mx.array(np.repeat(np.arange(n, dtype=np.int32), 2)),
+        shifts=mx.zeros((len(receivers), 3), dtype=mx.float64),
+        edges=kernels.EdgeIndex.from_pairs(receivers ^ 1, receivers, 2 * n),
+    )
 
 
 def _scan(potential: Potential, pair: tuple[int, int], ends: np.ndarray) -> list[np.ndarray]:
@@ -20,8 +34,7 @@ def _scan(potential: Potential, pair: tuple[int, int], ends: np.ndarray) -> list
 
     The vector of the products moves the second atom away from the first, and a little sideways.
     """
-    dimers = [atoms_at(pair, [np.zeros(3), end]) for end in ends]
-    batch = graph.batch([dimer.graph(potential) for dimer in dimers])
+    batch = _dimers(pair, ends, potential.cutoff)
     along = ends / np.linalg.norm(ends, axis=1, keepdims=True)
     v = np.stack([np.zeros_like(along), along + 0.5 * np.roll(along, 1, axis=1)], axis=1)
     results = derivatives.energy_forces_stress(potential, batch, stress=False)
