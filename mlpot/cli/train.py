@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 
-def _print_help(context: typer.Context, wanted: bool) -> None:
+def _print_help(context, wanted: bool) -> bool:  # no annotation: Typer then passes the context
     if not wanted:
-        return
+        return wanted
     from rich.console import Console
 
     from mlpot.training.config import TrainConfig
@@ -24,9 +24,9 @@ def _print_help(context: typer.Context, wanted: bool) -> None:
     raise typer.Exit
 
 
-def _print_schema(wanted: bool) -> None:
+def _print_schema(wanted: bool) -> bool:
     if not wanted:
-        return
+        return wanted
     from mlpot.training.config import TrainConfig
 
     typer.echo(json.dumps(TrainConfig.model_json_schema(), indent=2))

@@ -26,6 +26,9 @@ from .config_sections import (
 Files = str | Annotated[list[str], Field(min_length=1)]
 
 
+_STRESS_WEIGHT = 100.0
+
+
 class TrainConfig(StrictModel):
     """All keys of a training configuration; only ``train_file`` and ``r_max`` have to be given.
 
@@ -97,9 +100,9 @@ class TrainConfig(StrictModel):
     forces_weight: float = key(
         10.0, "Weight of the errors of force components.", unit="1/(eV/Angstrom)^2", ge=0
     )
-    stress_weight: float = key(
-        100.0,
-        "Weight of the errors of stress components, where there are stresses.",
+    stress_weight: float | None = key(
+        None,
+        "Weight of the errors of stress components; 100 where there are stresses by default.",
         unit="1/(eV/Angstrom^3)^2",
         ge=0,
     )
@@ -121,9 +124,14 @@ class TrainConfig(StrictModel):
             raise ValueError("valid_file and valid_fraction exclude each other: leave one out")
         if self.dtype == "float64" and self.device == "gpu":
             raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
-        if self.energy_weight == self.forces_weight == self.stress_weight == 0:
+        if not any(self.weights().values()):
             raise ValueError("energy_weight, forces_weight and stress_weight are all 0")
         return self
+
+    def weights(self) -> dict[str, float]:
+        """Weights of the terms of the loss: energy, forces, stress."""
+        stress = _STRESS_WEIGHT if self.stress_weight is None else self.stress_weight
+        return {"energy": self.energy_weight, "forces": self.forces_weight, "stress": stress}
 
     def test_files(self) -> list[str]:
         """Test files as a list."""

@@ -32,8 +32,16 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
 
     Returns:
         The best model and its errors.
+
+    Raises:
+        ValueError: there is no best model.
     """
     config, data, folder = trainer.config, trainer.data, trainer.folder
+    if not folder.best.is_file():
+        raise ValueError(
+            f"the validation loss was never finite, so there is no model: look at {folder.metrics} "
+            f"and lower lr (now {config.lr})"
+        )
     potential = load(folder.best)
     if config.dtype == "float64":
         potential.set_dtype(trainer.potential.dtype)

@@ -18,7 +18,6 @@ from mlpot.models import Potential, PotentialConfig
 
 from .config import TrainConfig, as_list
 from .names import set_names
-from .objective import TERMS
 
 
 @dataclass
@@ -47,6 +46,8 @@ class TrainingData:
                 digest.update(np.ascontiguousarray(array).tobytes())
             for label in (frame.energy, frame.forces, frame.stress):
                 digest.update(b"-" if label is None else np.float64(label).tobytes())
+            weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
+            digest.update(np.float64(weights).tobytes())
         return digest.hexdigest()
 
 
@@ -164,7 +165,7 @@ def count_parameters(potential: Potential) -> int:
 
 def uses_stress(config: TrainConfig, data: TrainingData) -> bool:
     """Whether stresses have to be computed."""
-    return config.stress_weight > 0 and any(frame.stress is not None for frame in data.train)
+    return config.weights()["stress"] > 0 and any(frame.stress is not None for frame in data.train)
 
 
 def _neighbors(config: TrainConfig, data: TrainingData) -> float:
@@ -175,16 +176,14 @@ def _neighbors(config: TrainConfig, data: TrainingData) -> float:
 
 
 def _check_labels(config: TrainConfig, train: Sequence[Frame]) -> None:
-    for term in TERMS:
-        if any(getattr(frame, term) is not None for frame in train):
-            continue
-        weight = f"{term}_weight"
-        # The weight of stresses has a default that means nothing for molecules.
-        asked = term != "stress" or weight in config.model_fields_set
-        if getattr(config, weight) > 0 and asked:
+    asked = config.weights()
+    if config.stress_weight is None:
+        del asked["stress"]  # molecules have none, and nobody asked for them
+    for term, weight in asked.items():
+        if weight > 0 and all(getattr(frame, term) is None for frame in train):
             raise ValueError(
                 f"no training frame has {'an energy' if term == 'energy' else term}: name the key "
-                f"in the files (keys: {{{term}_key: ...}}) or set {weight} to 0"
+                f"in the files (keys: {{{term}_key: ...}}) or set {term}_weight to 0"
             )
 
 

@@ -73,9 +73,7 @@ class Trainer:
     ) -> None:
         self.config, self.potential, self.data, self.folder = config, potential, data, folder
         self.state = TrainState(potential, config)
-        self.objective = Objective(
-            config.loss, {term: getattr(config, f"{term}_weight") for term in TERMS}
-        )
+        self.objective = Objective(config.loss, config.weights())
         self.step = TrainStep(
             self.state, self.objective, uses_stress(config, data), config.clip_grad
         )
@@ -217,7 +215,7 @@ class Trainer:
         write_checkpoint(
             self.folder.last,
             Checkpoint(
-                arrays=self.state.arrays() | {"random": _random_state()[0]},
+                arrays=self.state.arrays() | {"random": _random_state()},
                 progress=asdict(self.progress),
                 config=self.config.plain(),
                 potential=self.potential.config.model_dump(mode="json"),
@@ -239,7 +237,7 @@ class Trainer:
             )
         random = checkpoint.arrays.pop("random")
         self.state.load(checkpoint.arrays)
-        _random_state()[0] = random
+        _set_random_state(random)
         self.progress = Progress(**checkpoint.progress)
         self.schedule.load(self.progress.schedule)
 
@@ -273,9 +271,15 @@ class Trainer:
         )
 
 
-def _random_state() -> list[mx.array]:
-    state: Any = mx.random.state
-    return state
+def _random_state() -> mx.array:
+    state: Any = mx.random.state  # a list of one array, the key
+    return state[0]
+
+
+def _set_random_state(key: mx.array) -> None:
+    """MLX takes no key as its state, but makes the key of a seed from its two halves."""
+    high, low = np.array(key).tolist()
+    mx.random.seed(high << 32 | low)
 
 
 def to_float(scalar: mx.array) -> float:
