@@ -13,8 +13,10 @@ def builds(calculator: MLPotCalculator) -> int:
     return calculator._pairs.n_builds
 
 
-@pytest.mark.parametrize("pbc", [True, [True, False, True], False])
-@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize(
+    ("pbc", "on_gpu"),
+    [(True, False), (True, True), ([True, False, True], True), (False, False)],
+)
 def test_a_random_path_with_and_without_skin(potential, monkeypatch, pbc, on_gpu):
     kept = MLPotCalculator(potential, dtype="float64", skin=0.5)
     fresh = MLPotCalculator(potential, dtype="float64", skin=0.0)
@@ -22,10 +24,10 @@ def test_a_random_path_with_and_without_skin(potential, monkeypatch, pbc, on_gpu
     monkeypatch.setattr(kept, "_on_gpu", lambda: on_gpu)
     atoms, rng = make_crystal(2), np.random.default_rng(4)
     atoms.pbc = pbc
-    n_steps = 30
+    n_steps = 12
     for step in range(n_steps):
         atoms.positions += rng.normal(scale=0.02, size=(5, 3))
-        if step % 10 == 9:
+        if step % 6 == 5:
             atoms.wrap()
         scale = max(1.0, np.abs(fresh.get_forces(atoms)).max())
         tolerance = 1e-10 * scale
@@ -49,16 +51,17 @@ def test_a_random_path_with_and_without_skin(potential, monkeypatch, pbc, on_gpu
 
 def test_a_pair_that_comes_within_the_cutoff_is_not_missed(potential):
     kept = MLPotCalculator(potential, dtype="float64", skin=0.4)
+    fresh = MLPotCalculator(potential, dtype="float64", skin=0.0)
     atoms = make_crystal(3)[:2]
     atoms.pbc = False
     atoms.positions[:] = [[0, 0, 0], [0, 0, 3.45]]
     alone = kept.get_potential_energy(atoms)
-    for length in np.arange(3.45, 2.0, -0.05):
+    for length in np.arange(3.45, 2.0, -0.1):
         atoms.positions[1, 2] = length
-        fresh = MLPotCalculator(potential, dtype="float64", skin=0.0).get_potential_energy(atoms)
-        assert kept.get_potential_energy(atoms) == pytest.approx(fresh, abs=1e-10)
+        wanted = fresh.get_potential_energy(atoms)
+        assert kept.get_potential_energy(atoms) == pytest.approx(wanted, abs=1e-10)
     assert abs(kept.get_potential_energy(atoms) - alone) > 1e-4
-    assert builds(kept) < 29
+    assert builds(kept) < 15
 
 
 def test_large_steps_other_species_and_periodicity_rebuild(potential):
