@@ -15,12 +15,12 @@ def _print_help(context, wanted: bool) -> bool:  # no annotation: Typer then pas
     from rich.console import Console
 
     from mlpot.training.config import TrainConfig
-    from mlpot.training.key_table import key_table
+    from mlpot.training.keys import key_list
 
     text = context.get_help()  # with rich it is printed already, and empty
     if text:
         typer.echo(text)
-    Console().print(key_table(TrainConfig))
+    Console().print(key_list(TrainConfig))
     raise typer.Exit
 
 
@@ -63,8 +63,8 @@ def train(
 ) -> None:
     """Train a potential as a configuration file says.
 
-    Writes best.safetensors (the model), last.safetensors (to go on with mlpot resume),
-    metrics.csv and report.html.
+    Writes best.safetensors (the model), last.safetensors (for mlpot resume)
+    and report.html (errors, curves, parity plots) into the folder of the run.
     """
     from rich.console import Console
 

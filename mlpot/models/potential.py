@@ -116,11 +116,22 @@ class Potential(mlx.nn.Module):
         species = self._one_hot(self.dtype)[index]
         isolated = mx.concatenate([self.isolated_energies(), mx.zeros((1,), dtype=self.dtype)])
         energies = self.network(species, vectors, graph.edges) - isolated[index]
-        energies = energies * self.config.scale
+        # Matrix products round differently in batches of different sizes, so an atom without
+        # neighbours would differ from the isolated one in its last digit.
+        bonded = self._has_neighbors(graph, vectors)
+        energies = mx.where(bonded, energies * self.config.scale, mx.zeros_like(energies))
         if self._zbl is not None:
             known = mx.minimum(index, len(self.numbers) - 1)
             energies = energies + self._zbl(known, vectors, graph.edges)
         return energies
+
+    def _has_neighbors(self, graph: Graph, vectors: mx.array) -> mx.array:
+        """Which atoms have a neighbour within the cutoff, (n_atoms,) bool."""
+        if graph.n_edges == 0:
+            return mx.zeros((graph.n_atoms,), dtype=mx.bool_)
+        fixed = mx.stop_gradient(vectors)
+        near = (mx.sum(fixed * fixed, axis=-1) < self.cutoff**2).astype(fixed.dtype)
+        return kernels.segment_sum(near, graph.edges.receivers, graph.n_atoms) > 0
 
     def interaction_energy(
         self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None

@@ -54,12 +54,34 @@ def evaluate_all(potential: Potential, structures: Sequence[Structure]) -> Value
     return evaluate(potential, graph.batch([s.graph(potential) for s in structures]))
 
 
+def evaluate_each(potential: Potential, structures: Sequence[Structure]) -> list[Values]:
+    """As `evaluate` for many structures in one batch, one result each."""
+    whole = evaluate_all(potential, structures)
+    ends = np.cumsum([len(s.numbers) for s in structures])[:-1]
+    nodes, forces = np.split(whole.nodes, ends), np.split(whole.forces, ends)
+    return [
+        Values(whole.energy[k : k + 1], nodes[k], forces[k], whole.stress[k : k + 1])
+        for k in range(len(structures))
+    ]
+
+
 def four_point(values: np.ndarray, step: float) -> np.ndarray:
     """Derivative from values at -2, -1, 1, 2 steps along the last axis."""
     return (values @ np.array([1.0, -8.0, 8.0, -1.0])) / (12 * step)
 
 
 STEPS = (-2, -1, 1, 2)
+
+
+def displaced(structure: Structure, step: float) -> list[Structure]:
+    """The structure with each coordinate at each of `STEPS`, coordinate after coordinate."""
+    found = []
+    for k in range(structure.positions.size):
+        for count in STEPS:
+            xyz = structure.positions.copy()
+            xyz.ravel()[k] += count * step
+            found.append(structure.moved(xyz))
+    return found
 
 
 def expect_close(

@@ -6,7 +6,7 @@ import numpy as np
 
 from mlpot.models import Potential
 
-from .evaluation import STEPS, evaluate, evaluate_all, expect_close, four_point
+from .evaluation import STEPS, displaced, evaluate, evaluate_all, expect_close, four_point
 from .structures import every_kind, one_atom_cell, triclinic
 
 _STEP = 1e-4
@@ -16,16 +16,10 @@ _TOLERANCE = 1e-6
 def forces(potential: Potential, seed: int = 0) -> None:
     """Forces are minus central differences of the energy, whatever the periodicity."""
     for name, structure in every_kind(potential, seed).items():
-        n = structure.positions.size
-        displaced = []
-        for k in range(n):
-            for step in STEPS:
-                xyz = structure.positions.copy()
-                xyz.ravel()[k] += step * _STEP
-                displaced.append(structure.moved(xyz))
-        energies = evaluate_all(potential, displaced).energy.reshape(n, 4)
+        whole = evaluate_all(potential, [structure, *displaced(structure, _STEP)])
+        energies = whole.energy[1:].reshape(-1, 4)
         expect_close(
-            evaluate(potential, structure).forces,
+            whole.forces[: len(structure.numbers)],
             -four_point(energies, _STEP).reshape(-1, 3),
             _TOLERANCE,
             f"force (eV/Angstrom) in a {name}",

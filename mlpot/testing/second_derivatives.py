@@ -8,7 +8,7 @@ import numpy as np
 from mlpot import derivatives
 from mlpot.models import Potential
 
-from .evaluation import STEPS, evaluate_all, expect_close, four_point
+from .evaluation import displaced, evaluate_all, expect_close, four_point
 from .structures import every_kind
 
 _STEP = 1e-4
@@ -23,13 +23,7 @@ def hessian(potential: Potential, seed: int = 0) -> None:
         sums = found.reshape(n, -1, 3).sum(axis=1)
         size = max(1.0, float(np.abs(found).max()))
         expect_close(sums / size, 0.0, 1e-9, f"relative sum of Hessian rows of a {name}")
-        displaced = []
-        for k in range(n):
-            for step in STEPS:
-                xyz = structure.positions.copy()
-                xyz.ravel()[k] += step * _STEP
-                displaced.append(structure.moved(xyz))
-        forces = evaluate_all(potential, displaced).forces.reshape(n, 4, n)
+        forces = evaluate_all(potential, displaced(structure, _STEP)).forces.reshape(n, 4, n)
         expected = -four_point(forces.swapaxes(1, 2), _STEP)
         expect_close(
             found, expected, 1e-5, f"Hessian (eV/Angstrom^2) of a {name}", "-dF/dR by differences"

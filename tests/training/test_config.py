@@ -9,7 +9,7 @@ from training_runs import write_config
 
 from mlpot.config import validate
 from mlpot.training import TrainConfig, load_config
-from mlpot.training.key_table import key_lines
+from mlpot.training.keys import key_lines
 
 
 def check(**keys) -> TrainConfig:

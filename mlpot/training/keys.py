@@ -1,4 +1,4 @@
-"""The keys of a configuration as a table: type, unit, default and meaning."""
+"""The keys of a configuration as a list: type, unit, default and meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pydantic
-    from rich.table import Table
+    from rich.console import Group
 
 _TYPES = {
     "number": "number",
@@ -44,24 +44,23 @@ def key_lines(model: type[pydantic.BaseModel]) -> list[KeyLine]:
     return list(_walk(schema, schema.get("$defs", {}), ""))
 
 
-def key_table(model: type[pydantic.BaseModel]) -> Table:
-    """The keys as a table for the terminal."""
-    from rich import box
-    from rich.table import Table
+def key_list(model: type[pydantic.BaseModel]) -> Group:
+    """The keys for the terminal: name, type, unit and default, and below it what it means."""
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = Table(
-        title="Keys of the configuration", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    table.add_column("key", style="bold", no_wrap=True)
-    table.add_column("type", max_width=22)
-    table.add_column("default", max_width=14)
-    table.add_column("meaning")
+    parts: list = [Text("Keys of the configuration file\n", style="bold")]
     for line in key_lines(model):
-        unit = f" [{line.unit}]" if line.unit else ""
-        cells = (line.name, line.type, line.default, f"{line.description}{unit}")
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+        depth = 2 * line.name.count(".")
+        facts = [line.type, line.unit, line.default and f"default {line.default}"]
+        if line.default == "required":
+            facts[2] = line.default
+        head = Text.assemble(
+            (line.name, "bold cyan"), ("  " + ", ".join(filter(None, facts)), "dim")
+        )
+        parts += [Padding(head, (0, 0, 0, depth)), Padding(line.description, (0, 0, 0, depth + 4))]
+    return Group(*parts)
 
 
 def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
