@@ -48,7 +48,7 @@ class TrainingData:
                 digest.update(b"-" if label is None else np.float64(label).tobytes())
             weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
             digest.update(np.float64(weights).tobytes())
-        return digest.hexdigest()  # pyright: ignore[reportArgumentType]
+        return digest.hexdigest()
 
 
 def read_data(config: TrainConfig) -> TrainingData:
