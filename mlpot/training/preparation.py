@@ -47,7 +47,7 @@ class TrainingData:
             for label in (frame.energy, frame.forces, frame.stress):
                 digest.update(b"-" if label is None else np.float64(label).tobytes())
             weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
-            digest.update(np.float64(weights).tobytes())
+            digest.update(np.float64(weights).tobytes())  # pyright: ignore[reportArgumentType]
         return digest.hexdigest()
 
 
