@@ -16,7 +16,11 @@ from mlpot.nn.normalization_constants import Convention
 
 
 def message_spec(
-    irreps_in: o3.Irreps, irreps_edge_attr: o3.Irreps, irreps_out: o3.Irreps, scalars_too: bool
+    irreps_in: o3.Irreps,
+    irreps_edge_attr: o3.Irreps,
+    irreps_out: o3.Irreps,
+    scalars_too: bool,
+    scale: float = 1.0,
 ) -> tuple[kernels.ConvolutionSpec, o3.Irreps]:
     """Paths of the uvu message product, in e3nn's order of weights.
 
@@ -28,6 +32,7 @@ def message_spec(
         irreps_edge_attr: of the edge attributes, multiplicity 1 each.
         irreps_out: irreps that are of use to what follows.
         scalars_too: whether 0e is always kept.
+        scale: factor on all messages.
 
     Returns:
         The specification and the irreps of its (component-major) output.
@@ -55,7 +60,7 @@ def message_spec(
     paths, w_offset = [], 0
     for (i, j, ir), k in zip(triples, place, strict=True):
         (mul, ir_in), ir_edge = irreps_in[i], irreps_edge_attr[j].ir
-        coupling = o3.wigner_3j_numpy(ir_in.l, ir_edge.l, ir.l) * math.sqrt(ir.dim)
+        coupling = o3.wigner_3j_numpy(ir_in.l, ir_edge.l, ir.l) * (scale * math.sqrt(ir.dim))
         paths.append(
             kernels.ConvolutionPath(
                 x_offset=x_offsets[i],
@@ -123,7 +128,11 @@ class PointConvolution(mlx.nn.Module):
         self.irreps_node_output = o3.Irreps(irreps_node_output)
         self.num_neighbors = num_neighbors
         self._spec, mid = message_spec(
-            self.irreps_node_input, self.irreps_edge_attr, self.irreps_node_output, True
+            self.irreps_node_input,
+            self.irreps_edge_attr,
+            self.irreps_node_output,
+            scalars_too=True,
+            scale=1.0 / math.sqrt(num_neighbors),
         )
 
         def product(irreps_in, irreps_out):
@@ -171,7 +180,6 @@ class PointConvolution(mlx.nn.Module):
         own = self.sc(node_input, node_attr)
         sent = self.lin1(node_input, node_attr)
         summed = kernels.convolution(self._spec, sent, edge_attr, self.fc(edge_scalars), edges)
-        summed = summed * (1.0 / math.sqrt(self.num_neighbors))
         got = self.lin2(summed, node_attr)
         alpha = self.alpha(summed, node_attr)
         mask = self._mask(got.dtype)
