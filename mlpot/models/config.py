@@ -13,7 +13,7 @@ from mlpot.elements import SYMBOLS
 class V2106Config(StrictModel):
     """Sizes of the v2106 backbone."""
 
-    name: Literal["v2106"] = "v2106"
+    name: Literal["v2106"] = Field(default="v2106", description="which backbone")
     channels: int = Field(default=32, ge=1, description="channels of each hidden irrep")
     layers: int = Field(default=2, ge=1, description="gated convolutions")
     lmax: int = Field(

@@ -95,7 +95,7 @@ class TrainConfig(StrictModel):
 
     loss: LossSection = key(LossSection(), "How errors are counted.")
     energy_weight: float = key(
-        1.0, "Weight of the error of the energy per atom.", unit="1/(eV/atom)^2", ge=0
+        10.0, "Weight of the error of the energy per atom.", unit="1/(eV/atom)^2", ge=0
     )
     forces_weight: float = key(
         10.0, "Weight of the errors of force components.", unit="1/(eV/Angstrom)^2", ge=0

@@ -69,7 +69,9 @@ def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
         section = definitions.get(entry.get("$ref", "").rpartition("/")[2])
         description = entry.get("description", "")
         if section is not None and "properties" in section:
-            yield KeyLine(prefix + name, "section", "", "", description)
+            # pydantic leaves out a description that repeats that of the section itself.
+            said = description or section.get("description", "")
+            yield KeyLine(prefix + name, "section", "", "", said)
             yield from _walk(section, definitions, f"{prefix}{name}.")
             continue
         default = "required" if name in required else _plain(entry.get("default"))

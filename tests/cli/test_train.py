@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from morse_frames import E0, morse_frames
@@ -46,15 +47,30 @@ def errors_in(folder) -> dict:
     return {(row["set"], row["model"], row["config_type"]): row for row in rows}
 
 
-def test_learns_and_leaves_its_files(trained):
-    folder, printed = trained
-    out = folder / "run"
-    rows = errors_in(out)
+def test_learns_what_ships_with_the_project(tmp_path):
+    ethanol = Path(__file__).parents[2] / "datasets" / "ethanol.h5"
+    frames = datasets.read(ethanol)
+    isolated = [frame for frame in frames if frame.n_atoms == 1]
+    molecules = [frame for frame in frames if frame.n_atoms == 9]
+    datasets.write(tmp_path / "train.h5", [*molecules[::8], *isolated])
+    datasets.write(tmp_path / "test.h5", molecules[4::40])
+    sizes = {"channels": 8, "layers": 1, "lmax": 1, "radial_neurons": [32]}
+    config = write_config(
+        tmp_path, model=sizes, r_max=5.0, max_num_epochs=30, lr=0.02, test_file="test.h5"
+    )
+    result = run("train", config)
+    assert result.returncode == 0, result.stderr
+    rows = errors_in(tmp_path / "run")
     for name in ("train", "valid", "test"):
         model, baseline = rows[name, "model", "all"], rows[name, "mean-only", "all"]
         assert model["rmse"]["forces"] < 0.5 * baseline["rmse"]["forces"]
         assert model["rmse"]["energy"] < 0.5 * baseline["rmse"]["energy"]
-        assert model["rmse"]["stress"] < 0.7 * baseline["rmse"]["stress"]
+
+
+def test_leaves_its_files(trained):
+    folder, printed = trained
+    out = folder / "run"
+    rows = errors_in(out)
     assert rows["test", "model", "cluster"]["n_frames"] == 3
     files = "best.safetensors last.safetensors last.previous.safetensors metrics.csv report.html "
     files += "curves.png parity.png config.yaml split.json statistics.json errors.csv errors.json"
@@ -107,7 +123,7 @@ def call(capsys, *words) -> tuple[int, str, str]:
 
 def test_an_untrained_model_is_visibly_worse(capsys, tmp_path):
     datasets.write(tmp_path / "data.xyz", morse_frames(4))
-    potential = Potential(PotentialConfig(numbers=[18, 36], cutoff=4.0, E0s=E0, scale=3.0))
+    potential = Potential(PotentialConfig(numbers=[2, 10], cutoff=4.0, E0s=E0, scale=3.0))
     mlpot.save(tmp_path / "new.safetensors", potential)
     out = tmp_path / "errors"
     code, _, message = call(
@@ -139,7 +155,7 @@ def test_help_shows_every_key_and_schema_is_json(capsys):
         (("eval", "none.safetensors", "data.xyz"), "none.safetensors"),
         (("eval", "broken.safetensors", "data.xyz"), "broken.safetensors"),
         (("eval", "ok.safetensors", "nowhere.xyz"), "nowhere.xyz"),
-        (("eval", "ok.safetensors", "neon.xyz"), "neon.xyz:0: .*does not know Ne"),
+        (("eval", "ok.safetensors", "argon.xyz"), "argon.xyz:0: .*does not know Ar"),
         (("eval", "ok.safetensors", "bare.xyz"), "no frame of bare has an energy"),
         (("eval", "ok.safetensors", "data.xyz", "--energy-key", "Energie"), "Energie"),
         (("eval", "ok.safetensors", "data.xyz", "--energy-unit", "ev/atom"), "ev/atom"),
@@ -150,14 +166,14 @@ def test_mistakes(capsys, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     write_config(tmp_path, "typo.yaml", forces_wieght=1)
     write_config(tmp_path, "nodata.yaml", train_file="nowhere.xyz")
-    potential = Potential(PotentialConfig(numbers=[18, 36], cutoff=4.0, E0s=E0))
+    potential = Potential(PotentialConfig(numbers=[2, 10], cutoff=4.0, E0s=E0))
     mlpot.save(tmp_path / "ok.safetensors", potential)
     (tmp_path / "broken.safetensors").write_bytes(b"x" * 100)
     datasets.write(tmp_path / "data.xyz", morse_frames(2))
-    bare = datasets.Frame([18, 18], [[0, 0, 0], [3.0, 0, 0]])
+    bare = datasets.Frame([2, 2], [[0, 0, 0], [3.0, 0, 0]])
     datasets.write(tmp_path / "bare.xyz", [bare])
-    neon = datasets.Frame([10, 10], [[0, 0, 0], [3.0, 0, 0]], energy=1.0)
-    datasets.write(tmp_path / "neon.xyz", [neon])
+    argon = datasets.Frame([18, 18], [[0, 0, 0], [3.0, 0, 0]], energy=1.0)
+    datasets.write(tmp_path / "argon.xyz", [argon])
     before = sorted(tmp_path.iterdir())
     code, _, error = call(capsys, *words)
     assert code == 1

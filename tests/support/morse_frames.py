@@ -7,7 +7,7 @@ import numpy as np
 from mlpot.datasets import Frame
 
 DEPTH, STEEPNESS, DISTANCE = 0.4, 1.6, 2.4  # eV, 1/Angstrom, Angstrom
-E0 = {18: -3.0, 36: -5.0}
+E0 = {2: -3.0, 10: -5.0}
 
 
 def morse_frame(rng: np.random.Generator, n_atoms: int, crystal: bool = False) -> Frame:
@@ -15,7 +15,7 @@ def morse_frame(rng: np.random.Generator, n_atoms: int, crystal: bool = False) -
     side = int(np.ceil(n_atoms ** (1 / 3)))
     grid = np.array([(i, j, k) for i in range(side) for j in range(side) for k in range(side)])
     positions = DISTANCE * grid[:n_atoms] + rng.normal(scale=0.15, size=(n_atoms, 3))
-    numbers = rng.choice([18, 36], size=n_atoms)
+    numbers = rng.choice([2, 10], size=n_atoms)
     cell = np.zeros((3, 3))
     shifts = np.zeros((1, 3))
     if crystal:

@@ -22,7 +22,7 @@ def frames() -> list[Frame]:
 
     def frame(n: int, **labels) -> Frame:
         positions = 2.0 * np.arange(n)[:, None] * np.ones(3)
-        return Frame(numbers=[18] * n, positions=positions, cell=30 * np.eye(3), pbc=True, **labels)
+        return Frame(numbers=[2] * n, positions=positions, cell=30 * np.eye(3), pbc=True, **labels)
 
     return [
         frame(2, energy=1.5, forces=rng.normal(size=(2, 3)), weight=2.0),

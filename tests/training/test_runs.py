@@ -174,7 +174,7 @@ def test_a_loss_that_is_not_finite_names_its_frames(folder):
     frames[6].energy = 1e30  # finite, its square is not
     datasets.write(folder / "train.h5", [*frames, *isolated_atoms()])
     datasets.write(folder / "valid.h5", morse_frames(4, seed=3))
-    keys = {"E0s": {"Ar": -3.0, "Kr": -5.0}, "valid_fraction": None, "valid_file": "valid.h5"}
+    keys = {"E0s": {"He": -3.0, "Ne": -5.0}, "valid_fraction": None, "valid_file": "valid.h5"}
     with pytest.raises(ValueError, match=r"not finite in epoch 1, step \d; frames:") as told:
         training.train(load_config(write_config(folder, **keys)))
     assert "train.h5:6\n" in str(told.value)
@@ -203,10 +203,10 @@ def test_missing_labels_are_masked(folder):
     ("changes", "message"),
     [
         ({"train_file": "nowhere.xyz"}, "nowhere.xyz"),
-        ({"valid_fraction": None, "valid_file": "other.xyz"}, "Ne is in no training frame"),
-        ({"test_file": "other.xyz"}, "Ne is in no training frame"),
+        ({"valid_fraction": None, "valid_file": "other.xyz"}, "Ar is in no training frame"),
+        ({"test_file": "other.xyz"}, "Ar is in no training frame"),
         ({"keys": {"energy_key": "Energie"}, "train_file": "plain.xyz"}, "Energie"),
-        ({"E0s": {"Ar": -3.0}}, "Kr"),
+        ({"E0s": {"He": -3.0}}, "Ne"),
         ({"stress_weight": 1.0}, "no training frame has stress.*stress_weight"),
         ({"r_max": 0.1}, "closer than r_max"),
         ({"train_file": "atoms.xyz"}, "isolated atoms"),
@@ -217,7 +217,7 @@ def test_missing_labels_are_masked(folder):
 )
 def test_wrong_input_changes_nothing(finished, tmp_path, changes, message):
     folder = tmp_path
-    datasets.write(folder / "other.xyz", [datasets.Frame([10, 10], [[0, 0, 0], [3.0, 0, 0]])])
+    datasets.write(folder / "other.xyz", [datasets.Frame([18, 18], [[0, 0, 0], [3.0, 0, 0]])])
     datasets.write(folder / "plain.xyz", morse_frames(4))
     datasets.write(folder / "atoms.xyz", isolated_atoms())
     (folder / "empty.xyz").write_text("")

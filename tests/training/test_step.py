@@ -23,7 +23,7 @@ CONFIG = validate(SMALL, TrainConfig, "test")
 def make_step(dtype: mx.Dtype = mx.float32, clip: float | None = 10.0) -> TrainStep:
     mx.random.seed(3)
     potential = Potential(
-        PotentialConfig(numbers=[18, 36], cutoff=4.0, model=CONFIG.model, E0s=E0, scale=0.5)
+        PotentialConfig(numbers=[2, 10], cutoff=4.0, model=CONFIG.model, E0s=E0, scale=0.5)
     )
     potential.set_dtype(dtype)
     objective = Objective(CONFIG.loss, {"energy": 1.0, "forces": 10.0, "stress": 100.0})
