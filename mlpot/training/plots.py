@@ -44,7 +44,8 @@ def loss_curves(rows: Sequence[Mapping[str, float | None]]) -> Figure:
         for part, colour in (("train", "tab:blue"), ("valid", "tab:orange")):
             values = [_get(row, f"{part}_{name}") for row in rows]
             if any(value is not None for value in values):
-                series = [np.nan if value is None else value for value in values]
+                unit = 1 if name == "loss" else 1e3  # of eV in meV
+                series = [np.nan if value is None else unit * value for value in values]
                 axis.semilogy(epochs, series, color=colour, label=part, linewidth=1.2)
         axis.set_xlabel("epoch")
         axis.set_ylabel(label)
@@ -71,9 +72,9 @@ def parity(sets: Mapping[str, tuple[Sequence[Frame], Predictions]]) -> Figure | 
         The picture; None where there are no labels.
     """
     panels = {
-        "energy [eV/atom], isolated atoms taken off": _energies,
-        "force components [eV/A]": _forces,
-        "stress components [eV/A^3]": _stresses,
+        ("energy less isolated atoms", "eV/atom"): _energies,
+        ("force components", "eV/A"): _forces,
+        ("stress components", "eV/A^3"): _stresses,
     }
     data = {
         label: {name: points(frames, said) for name, (frames, said) in sets.items()}
@@ -84,29 +85,31 @@ def parity(sets: Mapping[str, tuple[Sequence[Frame], Predictions]]) -> Figure | 
         return None
     figure, axes = _figure(len(shown))
     for axis, label in zip(axes, shown, strict=True):
-        _parity_panel(axis, label, data[label])
-    axes[0].legend(frameon=False, markerscale=3)
+        _parity_panel(axis, *label, data[label])
     return figure
 
 
-def _parity_panel(axis, label: str, sets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def _parity_panel(
+    axis, label: str, unit: str, sets: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> None:
     for name, (true, said) in sets.items():
         if len(true):
             rmse = np.sqrt(np.mean((true - said) ** 2))
-            text = f"{name} (RMSE {1e3 * rmse:.3g}e-3)"
+            text = f"{name} (RMSE {1e3 * rmse:.3g} m{unit})"
             # Points as an image: a page with 100,000 of them stays small.
             axis.plot(true, said, ".", markersize=2, alpha=0.5, label=text, rasterized=True)
     everything = np.concatenate([np.concatenate(points) for points in sets.values()])
     low, high = float(everything.min()), float(everything.max())
     axis.plot([low, high], [low, high], color="0.3", linewidth=0.8)
-    axis.set_xlabel(f"reference {label}")
+    axis.set_xlabel(f"reference {label} [{unit}]")
     axis.set_ylabel("model")
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, markerscale=3, fontsize="small")
 
 
 def _energies(frames: Sequence[Frame], said: Predictions) -> tuple[np.ndarray, np.ndarray]:
-    known = [i for i, frame in enumerate(frames) if frame.energy is not None]
+    # Isolated atoms, at zero, would squeeze all others into a corner.
+    known = [i for i, f in enumerate(frames) if f.energy is not None and not f.is_isolated_atom]
     n_atoms = np.array([frames[i].n_atoms for i in known])
     true = np.array([frames[i].energy for i in known], dtype=np.float64)
     reference = said.reference[known]
