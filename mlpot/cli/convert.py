@@ -39,7 +39,9 @@ def convert(
     config_type_key: Annotated[
         str, typer.Option(help="Name of what tells kinds of frames apart.")
     ] = "config_type",
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace OUT where it exists.")
+    ] = False,
 ) -> None:
     """Convert data sets to mlpot's HDF5 or extended XYZ, and say what is in them.
 
@@ -59,8 +61,8 @@ def convert(
     if Path(target).exists():
         if any(Path(target).samefile(file) for file in files):
             raise ValueError(f"{target} is to be read and written; write to another file")
-        if not force:
-            raise ValueError(f"{target} exists already; add --force to replace it")
+        if not overwrite:
+            raise ValueError(f"{target} exists already; add --overwrite to replace it")
     options = {
         "energy_unit": energy_unit,
         "length_unit": length_unit,

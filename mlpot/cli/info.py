@@ -1,4 +1,4 @@
-"""``mlpot info``: what is in a model file."""
+"""``mlpot info``: what is in a model file or a data set."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ import typer
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model, e.g. best.safetensors.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="Model (.safetensors), or data in any format that mlpot train reads."),
+    ],
 ) -> None:
-    """Print elements, cutoff, size, E0s, configuration and metadata of a model."""
+    """Print what a model or a data set holds.
+
+    Of a model: elements, cutoff, size, E0s, configuration and metadata. Of data:
+    frames, elements, labels, their ranges and what looks suspicious.
+    """
+    if file.suffix == ".safetensors" or not file.exists():
+        _describe_model(file)
+        return
+    from mlpot import datasets
+
+    census = datasets.Census()
+    for frame in datasets.iterate(file):
+        census.add(frame)
+    typer.echo(census.summary())
+
+
+def _describe_model(model: Path) -> None:
     from mlpot import io
     from mlpot.elements import format_elements, symbol
 

@@ -68,9 +68,9 @@ def test_existing_files_are_replaced_only_when_asked(tmp_path, water, capsys):
     target = tmp_path / "a.h5"
     target.write_text("precious")
     assert run(water, target) == 1
-    assert "add --force to replace it" in capsys.readouterr().err
+    assert "add --overwrite to replace it" in capsys.readouterr().err
     assert target.read_text() == "precious"
-    assert run(water, target, "--force") == 0
+    assert run(water, target, "--overwrite") == 0
     with HDF5Dataset(target) as stored:
         assert len(stored) == 2
 

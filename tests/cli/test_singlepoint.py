@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ase.build import molecule
 from ase.io import read, write
 from small_potentials import make_crystal, make_potential
 
@@ -107,3 +108,14 @@ def test_info(capsys, model, tmp_path):
         code, printed, err = run(capsys, "info", path)
         assert (code, printed) == (1, "")
         assert name in err
+
+
+def test_info_of_data(capsys, tmp_path):
+    path = tmp_path / "water.xyz"
+    atoms = molecule("H2O")
+    atoms.info["energy"] = -1.0
+    write(path, atoms, format="extxyz")
+    code, printed, err = run(capsys, "info", path)
+    assert (code, err) == (0, "")
+    assert "1 frames, 3 atoms" in printed
+    assert "labels: energy 1, forces 0" in printed
