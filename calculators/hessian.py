@@ -7,7 +7,9 @@ import numpy as np
 from mlpot import workflows
 from mlpot.calculators import MLPotCalculator
 
-model, structure = sys.argv[1:3]
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+model, structure = sys.argv[1:]
 atoms = workflows.read_structure(structure)
 calc = MLPotCalculator(model, dtype="float64")
 hessian = calc.get_hessian(atoms)  # (3N, 3N), eV/Angstrom^2

@@ -5,7 +5,9 @@ import sys
 from mlpot import workflows
 from mlpot.calculators import MLPotCalculator
 
-model, structure = sys.argv[1:3]
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+model, structure = sys.argv[1:]
 atoms = workflows.read_structure(structure)
 calc = MLPotCalculator(model, dtype="float64")
 result = workflows.phonons(atoms, calc, supercell=(3, 3, 3), out="phonons", overwrite=True)

@@ -47,6 +47,11 @@ def version_of(package: str) -> str | None:
         return None
 
 
+def _threads(number: int) -> str:
+    """Number of threads in words."""
+    return f"{number} thread" if number == 1 else f"{number} threads"
+
+
 def find_machine() -> list[Finding]:
     """Python, operating system and cores."""
     return [
@@ -127,7 +132,7 @@ def find_blas() -> list[Finding]:
         return [Finding("BLAS", f"Accelerate, {speed}")]
     status = _blas.status()
     if status.active:
-        return [Finding("BLAS", f"{status.library}, {status.threads} threads, {speed}")]
+        return [Finding("BLAS", f"{status.library}, {_threads(status.threads)}, {speed}")]
     slow = "matrix products on the CPU are some 25 times slower than with OpenBLAS"
     return [Finding("BLAS", f"netlib reference, {speed}", f"{slow}: {status.reason}")]
 
@@ -144,7 +149,7 @@ def find_kernels(build: bool = False) -> list[Finding]:
         advice = "they are compiled at first use, or now by  mlpot doctor --build"
         return [Finding("kernels", "native: not compiled yet", advice)]
     if native.available():
-        return [Finding("kernels", f"native, {native.num_threads()} threads")]
+        return [Finding("kernels", f"native, {_threads(native.num_threads())}")]
     advice = off or f"{native.why_not()}. When that is mended:  mlpot doctor --build"
     return [Finding("kernels", "plain MLX, many times slower than compiled ones on CPUs", advice)]
 

@@ -33,8 +33,8 @@ def eval(  # noqa: A001, the name of the verb
 ) -> None:
     """Print errors on each set and kind of frame (config_type).
 
-    The row mean-only is what energies of isolated atoms and the mean energy give, with zero
-    forces: a model that has learnt something is far below it.
+    The row mean-only is what energies of isolated atoms and the mean energy
+    give, with zero forces: a model that has learnt something is far below it.
     """
     import mlx.core as mx
     from rich.console import Console

@@ -42,8 +42,9 @@ def md(
 ) -> None:
     """Run molecular dynamics, at constant energy or with a Langevin bath.
 
-    Writes log.csv, trajectory.traj, final.extxyz, summary.json, energies.png, temperature.png
-    and rdf.png. A run that blows up stops and leaves last_good.extxyz.
+    Writes log.csv, trajectory.traj, final.extxyz, summary.json, energies.png,
+    temperature.png and rdf.png. A run that blows up stops and leaves
+    last_good.extxyz.
     """
     from rich.console import Console
 

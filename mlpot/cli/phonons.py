@@ -36,8 +36,8 @@ def phonons(
 ) -> None:
     """Compute phonons in float64.
 
-    Writes NAME-phonopy.yaml and NAME-force_constants.hdf5, which phonopy opens, and a picture of
-    bands and density of states as PNG and SVG.
+    Writes NAME-phonopy.yaml and NAME-force_constants.hdf5, which phonopy opens,
+    and a picture of bands and density of states as PNG and SVG.
     """
     from rich.console import Console
 

@@ -59,8 +59,8 @@ def rich_table(rows: Sequence[ErrorRow]) -> Table:
         title=TITLE,
         title_justify="left",
         box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
+        padding=0,  # so that usual names of types fit on 80 columns
+        show_edge=False,
     )
     for index, name in enumerate(head):
         words = index < 3
