@@ -12,7 +12,7 @@ from mlpot.models import Potential
 from .errors import ErrorRow
 from .evaluate import compare, predict
 from .plots import loss_curves
-from .preparation import statistics
+from .preparation import rounded, statistics
 from .report import png, write_parity, write_report
 from .tables import rich_table, write_errors
 
@@ -70,7 +70,7 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
             "ended": reason,
             "best epoch": f"{progress.best_epoch} (validation loss {progress.best_loss:.4g})",
             "training": f"{minutes:.1f} minutes, {progress.step} steps",
-            **{name: str(value) for name, value in statistics(potential, data).items()},
+            **{name: rounded(value) for name, value in statistics(potential, data).items()},
         },
         rows=rows,
         pictures=pictures,

@@ -157,6 +157,13 @@ def statistics(potential: Potential, data: TrainingData) -> dict:
     }
 
 
+def rounded(value: object) -> str:
+    """Numbers with six digits after the point at most, for reading."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {rounded(one)}" for key, one in value.items())
+    return str(round(value, 6)) if isinstance(value, float) else str(value)
+
+
 def count_parameters(potential: Potential) -> int:
     """Number of trained numbers."""
     leaves: Any = tree_flatten(potential.trainable_parameters())

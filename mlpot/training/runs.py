@@ -17,7 +17,7 @@ from .checkpoint import read_checkpoint
 from .config import TrainConfig
 from .errors import ErrorRow
 from .finish import finish
-from .preparation import TrainingData, make_potential, read_data, statistics
+from .preparation import TrainingData, make_potential, read_data, rounded, statistics
 from .run_folder import RunFolder
 from .trainer import Trainer
 from .view import ProgressView
@@ -143,15 +143,8 @@ def _describe(
         _say(console, str(datasets.summary(frames)))
     console.rule("model", align="left", style="dim")
     for name, value in statistics(potential, data).items():
-        _say(console, f"{name}: {_rounded(value)}")
+        _say(console, f"{name}: {rounded(value)}")
     _say(console, f"device: {mx.default_device()}, {config.dtype}; folder: {config.out}")
-
-
-def _rounded(value: object) -> str:
-    """Numbers with six digits after the point at most, for reading."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_rounded(one)}" for key, one in value.items())
-    return str(round(value, 6)) if isinstance(value, float) else str(value)
 
 
 def _say(console: Console, text: str) -> None:
