@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from mlpot.config import validate
@@ -39,14 +41,16 @@ def save(
     path = Path(path)
     if path.suffix != ".safetensors":
         raise ValueError(f"cannot save to {str(path)!r}: the name must end in .safetensors")
+    flat: list[tuple[str, Any]] = tree_flatten(potential.parameters())  # pyright: ignore[reportAssignmentType]
+    arrays = {k: v.astype(mx.float32) for k, v in flat}
+    config = potential.config.model_dump_json()
     metadata = dict(extra_metadata or {})
     metadata |= {
         "format": "mlpot",
         "format_version": str(FORMAT_VERSION),
-        "config": potential.config.model_dump_json(),
+        "config": config,
+        "sha256": _digest(arrays, config),
     }
-    flat: list[tuple[str, Any]] = tree_flatten(potential.parameters())  # pyright: ignore[reportAssignmentType]
-    arrays = {k: v.astype(mx.float32) for k, v in flat}
     with temporary_beside(path) as temporary:
         mx.save_safetensors(str(temporary), arrays, metadata)
 
@@ -105,7 +109,8 @@ def build_potential(arrays: dict[str, mx.array], metadata: dict[str, str], name:
     """Potential from the content of a file; ``name`` is for messages.
 
     Raises:
-        ValueError: configuration or weights do not fit or are not finite.
+        ValueError: configuration or weights do not fit, are not finite, or are not those that
+            were written.
     """
     try:
         config = json.loads(metadata["config"])
@@ -126,6 +131,20 @@ def build_potential(arrays: dict[str, mx.array], metadata: dict[str, str], name:
             )
         if not mx.all(mx.isfinite(array)).item():
             raise ValueError(f"{name!r}: weight {key} is not finite; use another copy")
+    # Files from before there was a digest have none.
+    if "sha256" in metadata and metadata["sha256"] != _digest(arrays, metadata["config"]):
+        raise ValueError(
+            f"{name!r} is damaged: its weights or configuration are not those that were written; "
+            "use another copy"
+        )
     potential.update(tree_unflatten(list(arrays.items())))
     mx.eval(potential.parameters())
     return potential
+
+
+def _digest(arrays: dict[str, mx.array], config: str) -> str:
+    digest = hashlib.sha256(config.encode())
+    for key in sorted(arrays):
+        digest.update(f"{key} {arrays[key].shape}".encode())
+        digest.update(np.array(arrays[key]).tobytes())
+    return digest.hexdigest()

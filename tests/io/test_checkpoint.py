@@ -118,6 +118,23 @@ def test_weights_that_are_not_finite_are_refused(potential, tmp_path, bad):
         io.load(path)
 
 
+def test_a_changed_number_is_noticed(potential, tmp_path):
+    path = tmp_path / "model.safetensors"
+    io.save(path, potential)
+    key, array = tree_flatten(potential.parameters())[0]
+    rewritten(path, {key: array * 1.001})
+    with pytest.raises(ValueError, match="not those that were written"):
+        io.load(path)
+    io.save(path, potential)
+    rewritten(path, config={"scale": 0.5})
+    with pytest.raises(ValueError, match="not those that were written"):
+        io.load(path)
+    io.save(path, potential)
+    arrays, metadata = io.read_file(path)
+    del metadata["sha256"]
+    assert io.build_potential(arrays, metadata, "old").config == potential.config
+
+
 def test_weights_that_do_not_fit_are_refused(potential, tmp_path):
     path = tmp_path / "model.safetensors"
     io.save(path, potential)
