@@ -40,7 +40,9 @@ def read_extxyz(path: Path) -> Iterator[Atoms]:
                 yield from read_xyz(io.StringIO(text), 0)
                 index += 1
         except Exception as error:  # whatever the parser meets in a damaged file
-            raise ValueError(f"{path}:{index}: cannot be read: {error}") from error
+            # ASE looks up symbols of elements, and raises no more than the one it has not found.
+            reason = f"unknown element {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{path}:{index}: cannot be read: {reason}") from error
 
 
 def _next_frame(readline: Callable[[], str]) -> str | None:

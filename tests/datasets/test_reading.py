@@ -251,7 +251,7 @@ GOOD = water("energy=1", "forces", FORCES)
         (GOOD + water("energy=2").rsplit("\n", 2)[0], ":1: .*ends after 2 of 3 atoms"),
         (GOOD + "hello\n", ":1: .*expected a number of atoms, found 'hello'"),
         (GOOD + water("energy=1", "forces", ("1 2", *FORCES[1:])), ":1: cannot be read"),
-        (GOOD + GOOD.replace("O 0.0", "Qq 0.0"), ":1: cannot be read"),
+        (GOOD + GOOD.replace("O 0.0", "Qq 0.0"), ":1: cannot be read: unknown element 'Qq'"),
         ("", "holds no frames"),
         ("\n\n", "holds no frames"),
         (water('REF_stress="1 2 3 4"'), ":0: stress has shape"),
