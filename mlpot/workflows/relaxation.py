@@ -60,7 +60,7 @@ def relax_and_report(
     Returns:
         The new structure, which holds its energy and forces, and the report.
     """
-    _check(atoms, calc, fmax, cell, steps)
+    _check(atoms, calc, fmax, cell, steps, symmetry)
     from ase.calculators.calculator import PropertyNotImplementedError
     from ase.calculators.singlepoint import SinglePointCalculator
     from ase.constraints import FixSymmetry
@@ -153,7 +153,7 @@ def _largest_force(atoms: Atoms) -> float:
     return float(np.linalg.norm(atoms.get_forces(), axis=1).max())
 
 
-def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int) -> None:
+def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int, symmetry: bool) -> None:
     if not fmax > 0:
         raise ValueError(f"fmax is {fmax}; it must be above 0 eV/Angstrom")
     if steps < 1:
@@ -163,6 +163,11 @@ def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int) -> None
         raise ValueError(
             f"the structure is periodic along {atoms.pbc.tolist()} only, so there is no cell to "
             "relax: keep it (cell=False)"
+        )
+    if symmetry and not atoms.pbc.all():
+        raise ValueError(
+            f"the structure is periodic along {atoms.pbc.tolist()} only, so it has no space group "
+            "to keep: relax it without symmetry"
         )
 
 

@@ -60,6 +60,11 @@ def test_no_cell_to_relax():
         workflows.relax(molecule("H2O"), EMT(), cell=True, console=QUIET)
 
 
+def test_no_space_group_to_keep():
+    with pytest.raises(ValueError, match="no space group"):
+        workflows.relax(molecule("H2O"), EMT(), symmetry=True, console=QUIET)
+
+
 def test_structure_files(tmp_path):
     atoms = bulk("Cu")
     workflows.write_structure(tmp_path / "POSCAR", atoms)
