@@ -127,12 +127,12 @@ def reference_energies(
     Raises:
         ValueError: elements without one.
     """
+    if _fits_E0s(config, data):
+        return datasets.least_squares_E0s(data.train, numbers)
     if isinstance(config.E0s, dict):
         found, origin = dict(config.E0s), "E0s"
     else:
         found, origin = datasets.isolated_atom_energies(data.isolated), "frames of isolated atoms"
-        if config.E0s == "least_squares" or (config.E0s == "auto" and not found):
-            return datasets.least_squares_E0s(data.train, numbers)
     missing = [z for z in numbers if z not in found]
     if missing:
         named = ", ".join(f"{symbol(z)}: ..." for z in missing)
@@ -141,6 +141,22 @@ def reference_energies(
             f"({named}) or to least_squares"
         )
     return {z: found[z] for z in numbers}
+
+
+def _fits_E0s(config: TrainConfig, data: TrainingData) -> bool:
+    """Whether energies of isolated atoms are fitted to the training frames."""
+    return config.E0s == "least_squares" or (config.E0s == "auto" and not data.isolated)
+
+
+def doubt_about_E0s(config: TrainConfig, data: TrainingData) -> str:
+    """A warning where fitted E0s are arbitrary, else nothing."""
+    unclear = datasets.undetermined_elements(data.train) if _fits_E0s(config, data) else []
+    if not unclear:
+        return ""
+    return (
+        f"Warning: the compositions do not fix the E0 of {format_elements(unclear)} one by one; "
+        "energies hold for these compositions only. Add frames of isolated atoms, or set E0s."
+    )
 
 
 def statistics(potential: Potential, data: TrainingData) -> dict:

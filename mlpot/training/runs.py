@@ -17,7 +17,14 @@ from .checkpoint import read_checkpoint
 from .config import TrainConfig
 from .errors import ErrorRow
 from .finish import finish
-from .preparation import TrainingData, make_potential, read_data, rounded, statistics
+from .preparation import (
+    TrainingData,
+    doubt_about_E0s,
+    make_potential,
+    read_data,
+    rounded,
+    statistics,
+)
 from .run_folder import RunFolder
 from .trainer import Trainer
 from .view import ProgressView
@@ -144,6 +151,8 @@ def _describe(
     console.rule("model", align="left", style="dim")
     for name, value in statistics(potential, data).items():
         _say(console, f"{name}: {rounded(value)}")
+    if doubt := doubt_about_E0s(config, data):
+        _say(console, doubt)
     _say(console, f"device: {mx.default_device()}, {config.dtype}; folder: {config.out}")
 
 
