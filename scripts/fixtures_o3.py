@@ -4,7 +4,7 @@ Writes tests/fixtures/o3.npz: for each case the output, and where both packages 
 operation off its manifold also the gradient of <output, v> and its Hessian times a direction.
 Inputs are drawn by numpy from the seed of the case, so only results are stored.
 
-    python scripts/fixtures_o3.py
+    python scripts/make_fixtures.py
 """
 
 from __future__ import annotations

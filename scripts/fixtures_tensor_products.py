@@ -4,7 +4,7 @@ Writes tests/fixtures/tensor_products.npz: for random operations the output, the
 <output, v> in every input and the Hessian of that number times a direction. Inputs, v and the
 direction are drawn by numpy from the seed of the case, so only results are stored.
 
-    python scripts/fixtures_tensor_products.py
+    python scripts/make_fixtures.py
 """
 
 from __future__ import annotations
@@ -18,78 +18,11 @@ import numpy as np
 warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
-from e3nn import nn, o3  # noqa: E402
-from e3nn.math import soft_one_hot_linspace, soft_unit_step  # noqa: E402
+from e3nn_operations import build  # noqa: E402
 from random_products import makers  # noqa: E402
 
 OUT = Path(__file__).parent.parent / "tests" / "fixtures" / "tensor_products.npz"
-ACTS = {
-    "silu": torch.nn.functional.silu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "abs": torch.abs,
-    None: None,
-}
 LARGEST = 420  # numbers stored for one case
-
-
-def build(op, spec):
-    """(function of arrays, shapes of its inputs, extra facts to compare)."""
-    args = {k: [ACTS[a] for a in v] if k.startswith("act") and isinstance(v, list) else v
-            for k, v in spec.items()}  # fmt: skip
-    n = 3
-    if op in ("soft_one_hot_linspace", "soft_unit_step"):
-        f = soft_unit_step if op == "soft_unit_step" else soft_one_hot_linspace
-        return (lambda x: f(x, **args)), [(6,)], {}
-    for key in ("act", "scalar_nonlinearity"):
-        if key in args:
-            args[key] = ACTS[args[key]]
-    if op == "S2Activation":
-        args["irreps"] = o3.Irreps(args["irreps"])
-    if op == "NormActivation":
-        args["irreps_in"] = o3.Irreps(args["irreps_in"])
-    if op in ("TensorProduct", "FullyConnectedTensorProduct", "Linear"):
-        args["internal_weights"] = False
-    if op == "TensorSquare" and "irreps_out" in args:
-        args |= {"internal_weights": False, "shared_weights": True}
-    module = getattr(o3, op, None) or getattr(nn, op)
-    module = module(**args)
-    facts = {}
-    for name in ("irreps_in", "irreps_in1", "irreps_in2", "irreps_out", "weight_numel"):
-        if hasattr(module, name):
-            facts[name] = str(getattr(module, name))
-    if op in ("TensorProduct", "FullyConnectedTensorProduct"):
-        facts["path_weights"] = [i.path_weight for i in module.instructions]
-        facts["mask"] = module.output_mask.tolist()
-    if op in ("FullyConnectedNet", "NormActivation", "BatchNorm"):
-        named = dict(module.named_parameters())
-        facts["names"] = list(named)
-        irreps = o3.Irreps(spec.get("irreps_in") or spec.get("irreps") or [])
-        width = spec["hs"][0] if "hs" in spec else irreps.dim
-        shapes = [(n, 2, width) if op == "BatchNorm" else (n, width)]
-        call = torch.func.functional_call
-
-        def run(x, *weights):
-            return call(module, dict(zip(named, weights, strict=True)), (x,))
-
-        return run, shapes + [tuple(p.shape) for p in named.values()], facts
-    if op == "SO3Activation":
-        width = sum((2 * l + 1) ** 2 for l in range(spec["lmax_in"] + 1))
-        return module, [(n, width)], facts
-    lead = () if spec.get("shared_weights", True) else (n,)
-    if op == "Linear":
-        f = (spec["f_in"], spec["f_out"]) if "f_in" in spec else ()
-        shapes = [(n, *f[:1], module.irreps_in.dim), (*lead, *f, module.weight_numel)]
-        shapes += [(*lead, *f[1:], module.bias_numel)] if module.bias_numel else []
-        return module, shapes, facts
-    if op == "TensorSquare":
-        shapes = [(n, module.irreps_in1.dim)]
-    elif hasattr(module, "irreps_in2"):
-        shapes = [(n, module.irreps_in1.dim), (n, module.irreps_in2.dim)]
-    else:
-        return module, [(n, module.irreps_in.dim)], facts
-    weighted = getattr(module, "weight_numel", 0)
-    return module, shapes + ([(*lead, module.weight_numel)] if weighted else []), facts
 
 
 def evaluate(op, spec, seed):

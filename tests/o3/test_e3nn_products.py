@@ -11,17 +11,15 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_unflatten
+from operations import PLAIN, build
 
-from mlpot import nn, o3
+from mlpot import o3
 
 FIXTURES = np.load(Path(__file__).parent.parent / "fixtures" / "tensor_products.npz")
 CASES = json.loads(str(FIXTURES["meta"]))
 ENDS = FIXTURES["ends"]
 DATA = np.split(FIXTURES["data"], ENDS[:-1])
 TOLERANCE = {mx.float64: 1e-10, mx.float32: 2e-5}
-PLAIN = ("soft_one_hot_linspace", "soft_unit_step")
-NAMED = ("FullyConnectedNet", "NormActivation", "BatchNorm")
 HAS_LAYOUT = (
     "TensorProduct",
     "FullyConnectedTensorProduct",
@@ -34,30 +32,6 @@ HAS_LAYOUT = (
     "NormActivation",
     "BatchNorm",
 )
-
-
-def build(case, **extra):
-    """(function of arrays, module or None)."""
-    op, spec = case["op"], dict(case["spec"])
-    if op in PLAIN:
-        return lambda x: getattr(nn, op)(x, **spec), None
-    if op in ("TensorProduct", "FullyConnectedTensorProduct", "Linear"):
-        spec["internal_weights"] = False
-    if op == "TensorSquare" and "irreps_out" in spec:
-        spec["internal_weights"] = False
-    module = getattr(o3, op, None) or getattr(nn, op)
-    module = module(**spec, **extra)
-    if op not in NAMED:
-        return module, module
-    names = case["facts"]["names"]
-
-    def run(x, *weights):
-        # Empty parameters do not exist here.
-        filled = [(k, w) for k, w in zip(names, weights, strict=True) if w.size]
-        module.update(tree_unflatten(filled))
-        return module(x)
-
-    return run, module
 
 
 def inputs(case, dtype):
