@@ -78,7 +78,7 @@ def validate(data: Any, model: type[Model], where: str) -> Model:
 
 def _describe(problem: Any, model: type[pydantic.BaseModel]) -> str:
     location = problem["loc"]
-    name = ".".join(str(part) for part in location)
+    name = ".".join(_without_tags(model, location))
     if problem["type"] == "extra_forbidden":
         known = sorted(_known_keys(model, location[:-1]))
         close = get_close_matches(str(location[-1]), known, n=1)
@@ -105,6 +105,16 @@ def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> s
         ]
         level = deeper or level
     return {field.alias or name for member in level for name, field in member.model_fields.items()}
+
+
+def _without_tags(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """Parts of a location without those that only say which of several sections was meant."""
+    shown = []
+    for depth, part in enumerate(location):
+        last = depth == len(location) - 1
+        if last or isinstance(part, int) or part in _known_keys(model, location[:depth]):
+            shown.append(str(part))
+    return shown
 
 
 def _fields_at(model: type[pydantic.BaseModel], key: Any) -> Iterator[Any]:

@@ -1,18 +1,30 @@
-"""Models: backbones and the potential that is made of one."""
+"""Models: the potential, its backbones, and e3nn's point models in e3nn's terms."""
 
-from .config import PotentialConfig, V2106Config
+from . import gate_points, v2103, v2106
+from .backbones import GatePointsBackbone, V2106Backbone
+from .config import GatePointsConfig, NamedBackbone, PotentialConfig, V2106Config
 from .message_passing import MessagePassing
+from .messages import MessageSum
 from .point_convolution import PointConvolution
+from .point_graph import PointGraph, point_graph
 from .potential import Potential
-from .v2106 import V2106Backbone
 from .zbl import ZBL
 
 __all__ = [
     "ZBL",
+    "GatePointsBackbone",
+    "GatePointsConfig",
     "MessagePassing",
+    "MessageSum",
+    "NamedBackbone",
     "PointConvolution",
+    "PointGraph",
     "Potential",
     "PotentialConfig",
     "V2106Backbone",
     "V2106Config",
+    "gate_points",
+    "point_graph",
+    "v2103",
+    "v2106",
 ]

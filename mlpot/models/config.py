@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from mlpot.config import StrictModel
 from mlpot.elements import SYMBOLS
@@ -35,12 +36,42 @@ class V2106Config(StrictModel):
     )
 
 
+class GatePointsConfig(StrictModel):
+    """Sizes of the gate_points backbone."""
+
+    name: Literal["gate_points"] = Field(default="gate_points", description="which backbone")
+    channels: int = Field(default=32, ge=1, description="channels of each hidden irrep")
+    layers: int = Field(default=2, ge=1, description="gated convolutions")
+    lmax: int = Field(
+        default=2, ge=0, le=11, description="highest degree of features and harmonics"
+    )
+    number_of_basis: int = Field(default=10, ge=2, description="radial basis functions")
+    radial_layers: int = Field(default=1, ge=0, description="hidden layers of the radial networks")
+    radial_neurons: int = Field(default=100, ge=1, description="width of those layers")
+    normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
+        default="exact", description="convention of the activations' constants"
+    )
+
+
+def _named(model: Any) -> Any:
+    """Plain sizes without a name are those of v2106."""
+    if isinstance(model, Mapping) and "name" not in model:
+        return {"name": "v2106", **model}
+    return model
+
+
+BackboneConfig = V2106Config | GatePointsConfig
+
+#: A backbone in a configuration: ``name`` chooses which (v2106 where it is left out).
+NamedBackbone = Annotated[BackboneConfig, Field(discriminator="name"), BeforeValidator(_named)]
+
+
 class PotentialConfig(StrictModel):
     """All that defines a potential except its weights."""
 
     numbers: list[int] = Field(description="atomic numbers of the species")
     cutoff: float = Field(gt=0, description="Angstrom")
-    model: V2106Config = Field(default_factory=lambda: V2106Config(), description="the backbone")
+    model: NamedBackbone = Field(default=V2106Config(), description="the backbone")
     E0s: dict[int, float] = Field(
         default={}, description="energy of the isolated atom, eV, by number"
     )

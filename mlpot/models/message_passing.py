@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mlpot import kernels, o3
 from mlpot.nn import Gate
 from mlpot.nn.normalization_constants import Convention
 
-from .point_convolution import PointConvolution
+from .point_convolution import Mixing, PointConvolution, with_e3nn_arguments
 
 
 class _Gated(mlx.nn.Module):
@@ -23,8 +24,8 @@ class _Gated(mlx.nn.Module):
         self.first = first
         self.second = second
 
-    def __call__(self, *inputs):
-        return self.second(self.first(*inputs))
+    def on_edges(self, *inputs: Any) -> mx.array:
+        return self.second(self.first.on_edges(*inputs))
 
 
 def gate_for(
@@ -32,11 +33,14 @@ def gate_for(
     irreps_edge_attr: o3.Irreps,
     irreps_hidden: o3.Irreps,
     normalization: Convention,
+    merge_scalars: bool = True,
 ) -> Gate:
     """The gate that gives those hidden irreps that are reachable from input times edge.
 
     l = 0 blocks are activated (even silu, odd tanh); the others are multiplied by sigmoid of 0e
-    gates where 0e is reachable, else by tanh of 0o gates.
+    gates where 0e is reachable, else by tanh of 0o gates. ``merge_scalars``: neighbouring l = 0
+    blocks of one irrep become one, which orders the weights of the next layer as e3nn's do in all
+    families but gate_points.
     """
 
     def reachable(ir: o3.Irrep) -> bool:
@@ -44,6 +48,7 @@ def gate_for(
 
     kept = [(mul, ir) for mul, ir in irreps_hidden if reachable(ir)]
     scalars = o3.Irreps([block for block in kept if block[1].l == 0])
+    scalars = scalars.simplify() if merge_scalars else scalars
     gated = o3.Irreps([block for block in kept if block[1].l > 0])
     ir_gate = o3.Irrep("0e") if reachable(o3.Irrep("0e")) else o3.Irrep("0o")
     gates = o3.Irreps([(mul, ir_gate) for mul, _ in gated]).simplify()
@@ -61,16 +66,23 @@ def gate_for(
 
 
 class MessagePassing(mlx.nn.Module):
-    """Gated convolutions for the hidden irreps, then a plain one, on component-major features.
+    """Gated convolutions for the hidden irreps, then a plain one.
+
+    The layers are ``layers.0.first`` (convolution), ``layers.0.second`` (gate), ..., and last the
+    plain convolution, as in e3nn.
 
     Args:
         irreps_node_sequence: input, hidden irreps of each layer, output.
         irreps_node_attr: of the node attributes.
-        irreps_edge_attr: of the edge attributes, multiplicity 1 each.
+        irreps_edge_attr: of the edge attributes.
         fc_neurons: widths of the radial networks, input first.
         num_neighbors: average number of neighbours.
+        mixing: see `PointConvolution`.
         alpha_start: see `PointConvolution`.
         normalization: convention of the activations' constants.
+
+    Raises:
+        ValueError: fewer than two entries in the sequence.
     """
 
     def __init__(
@@ -80,10 +92,16 @@ class MessagePassing(mlx.nn.Module):
         irreps_edge_attr: o3.Irreps | str,
         fc_neurons: Sequence[int],
         num_neighbors: float,
+        mixing: Mixing = "alpha",
         alpha_start: float = 0.0,
         normalization: Convention = "e3nn",
     ) -> None:
         super().__init__()
+        if len(irreps_node_sequence) < 2:
+            raise ValueError(
+                f"irreps_node_sequence is {list(irreps_node_sequence)}; give at least the irreps "
+                "of the input and of the output"
+            )
         first, *hidden, last = [o3.Irreps(irreps) for irreps in irreps_node_sequence]
         edge_attr = o3.Irreps(irreps_edge_attr)
 
@@ -95,20 +113,17 @@ class MessagePassing(mlx.nn.Module):
                 irreps_out,
                 fc_neurons,
                 num_neighbors,
+                mixing,
                 alpha_start,
                 normalization,
             )
 
-        self.irreps_node_input = irreps = first
-        self.layers = []
-        for irreps_hidden in hidden:
-            gate = gate_for(irreps, edge_attr, irreps_hidden, normalization)
-            self.layers.append(_Gated(convolution(irreps, gate.irreps_in), gate))
-            irreps = gate.irreps_out
-        self.layers.append(convolution(irreps, last))
+        self.layers = gated_layers(first, hidden, last, edge_attr, convolution, normalization)
+        self.irreps_node_input = first
+        self.irreps_node_attr = o3.Irreps(irreps_node_attr)
         self.irreps_node_output = last
 
-    def __call__(
+    def on_edges(
         self,
         node_features: Float[mx.array, "n_nodes dim_in"],
         node_attr: Float[mx.array, "n_nodes dim_attr"],
@@ -118,5 +133,38 @@ class MessagePassing(mlx.nn.Module):
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Component-major features of the last layer, (n_nodes, irreps_node_output.dim)."""
         for layer in self.layers:
-            node_features = layer(node_features, node_attr, edges, edge_attr, edge_scalars)
+            node_features = layer.on_edges(node_features, node_attr, edges, edge_attr, edge_scalars)
         return node_features
+
+    def __call__(
+        self,
+        node_features: Float[mx.array, "n_nodes dim_in"],
+        node_attr: Float[mx.array, "n_nodes dim_attr"],
+        edge_src: Int[mx.array, " n_edges"],
+        edge_dst: Int[mx.array, " n_edges"],
+        edge_attr: Float[mx.array, "n_edges dim_edge"],
+        edge_scalars: Float[mx.array, "n_edges n_scalars"],
+    ) -> Float[mx.array, "n_nodes dim_out"]:
+        """As `on_edges`, with e3nn's arguments and layout and edges in any order."""
+        return with_e3nn_arguments(
+            self, node_features, node_attr, edge_src, edge_dst, edge_attr, edge_scalars
+        )
+
+
+def gated_layers(
+    irreps: o3.Irreps,
+    hidden: Sequence[o3.Irreps],
+    last: o3.Irreps,
+    irreps_edge_attr: o3.Irreps,
+    convolution: Callable[[o3.Irreps, o3.Irreps], PointConvolution],
+    normalization: Convention,
+    merge_scalars: bool = True,
+) -> list:
+    """A gated convolution for each of the hidden irreps, then a plain one to the last."""
+    layers: list = []
+    for irreps_hidden in hidden:
+        gate = gate_for(irreps, irreps_edge_attr, irreps_hidden, normalization, merge_scalars)
+        layers.append(_Gated(convolution(irreps, gate.irreps_in), gate))
+        irreps = gate.irreps_out
+    layers.append(convolution(irreps, last))
+    return layers

@@ -1,110 +1,48 @@
-"""The convolution of the point models: self connection, fused message sum, mixing."""
+"""The convolution of the point models: self connection, sum of messages, mixing of the two."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import mlx.core as mx
 import mlx.nn
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mlpot import kernels, o3
 from mlpot.nn import FullyConnectedNet
 from mlpot.nn.normalization_constants import Convention
 
+from .messages import MessageSum
 
-def message_spec(
-    irreps_in: o3.Irreps,
-    irreps_edge_attr: o3.Irreps,
-    irreps_out: o3.Irreps,
-    scalars_too: bool,
-    scale: float = 1.0,
-) -> tuple[kernels.ConvolutionSpec, o3.Irreps]:
-    """Paths of the uvu message product, in e3nn's order of weights.
-
-    For each block of the input, each edge attribute and each allowed output irrep that occurs in
-    ``irreps_out`` there is one path with an own output block; the blocks are sorted by irrep.
-
-    Args:
-        irreps_in: of the node features.
-        irreps_edge_attr: of the edge attributes, multiplicity 1 each.
-        irreps_out: irreps that are of use to what follows.
-        scalars_too: whether 0e is always kept.
-        scale: factor on all messages.
-
-    Returns:
-        The specification and the irreps of its (component-major) output.
-
-    Raises:
-        ValueError: an edge attribute with a multiplicity other than 1.
-    """
-    if any(mul != 1 for mul, _ in irreps_edge_attr):
-        raise ValueError(
-            f"irreps_edge_attr is {irreps_edge_attr}: every block needs multiplicity 1, "
-            "e.g. Irreps.spherical_harmonics(lmax)"
-        )
-    wanted = {ir for _, ir in irreps_out} | ({o3.Irrep(0, 1)} if scalars_too else set())
-    triples = [
-        (i, j, ir)
-        for i, (_, ir_in) in enumerate(irreps_in)
-        for j, (_, ir_edge) in enumerate(irreps_edge_attr)
-        for ir in ir_in * ir_edge
-        if ir in wanted
-    ]
-    mid, place, _ = o3.Irreps([(irreps_in[i].mul, ir) for i, _, ir in triples]).sort()
-    x_offsets = _offsets(irreps_in)
-    y_offsets = _offsets(irreps_edge_attr)
-    out_offsets = _offsets(mid)
-    paths, w_offset = [], 0
-    for (i, j, ir), k in zip(triples, place, strict=True):
-        (mul, ir_in), ir_edge = irreps_in[i], irreps_edge_attr[j].ir
-        coupling = o3.wigner_3j_numpy(ir_in.l, ir_edge.l, ir.l) * (scale * math.sqrt(ir.dim))
-        paths.append(
-            kernels.ConvolutionPath(
-                x_offset=x_offsets[i],
-                x_stride=mul,
-                d1=ir_in.dim,
-                y_offset=y_offsets[j],
-                d2=ir_edge.dim,
-                w_offset=w_offset,
-                out_offset=out_offsets[k],
-                out_stride=mul,
-                d3=ir.dim,
-                mul=mul,
-                coefficients=coupling,
-            )
-        )
-        w_offset += mul
-    spec = kernels.ConvolutionSpec(
-        irreps_in.dim, irreps_edge_attr.dim, w_offset, mid.dim, tuple(paths)
-    )
-    return spec, mid
-
-
-def _offsets(irreps: o3.Irreps) -> list[int]:
-    return [0, *np.cumsum([mul * ir.dim for mul, ir in irreps]).tolist()]
+Mixing = Literal["alpha", "angle", "fixed"]
 
 
 class PointConvolution(mlx.nn.Module):
-    """Convolution of v2106 on component-major features.
+    """One convolution for all point models.
 
         s   = FCTP(x, z -> out)              y = FCTP(x, z -> in)
         agg = sum_{e into n} TP(y[sender], a; MLP(f)) / sqrt(num_neighbors)
-        c   = FCTP(agg, z -> out)            alpha = FCTP(agg, z -> 0e)
-        out = s + ((1 - M) + alpha M) c
+        c   = FCTP(agg, z -> out)
 
-    M is 1 on output components that s can reach. Weights carry e3nn's names: ``sc``, ``lin1``,
-    ``fc``, ``lin2``, ``alpha``.
+    With M = 1 on output components that s can reach, else 0, the two are mixed to
+
+        alpha   s + ((1 - M) + alpha M) c,             alpha = FCTP(agg, z -> 0e)      (v2106)
+        angle   cos(t) s + ((1 - M) + sin(t) M) c,     t = 0.1 FCTP(agg, z -> 0e)      (v2103)
+        fixed   sin(pi/8) s + ((1 - M) + cos(pi/8) M) c                         (2101 and 2102)
+
+    Weights carry e3nn's names: ``sc``, ``lin1``, ``fc``, ``lin2``, and ``alpha`` or ``lin3``.
 
     Args:
         irreps_node_input: of x.
         irreps_node_attr: of z.
-        irreps_edge_attr: of a, multiplicity 1 each.
+        irreps_edge_attr: of a.
         irreps_node_output: of the result.
         fc_neurons: widths of the radial network, input first, without its last layer.
         num_neighbors: average number of neighbours.
+        mixing: how self connection and messages are mixed.
         alpha_start: standard deviation of alpha's weights at the start. 0 is e3nn's; a network
             that gives scalars then has zero forces at the start.
         normalization: convention of the activations' constants.
@@ -118,46 +56,48 @@ class PointConvolution(mlx.nn.Module):
         irreps_node_output: o3.Irreps | str,
         fc_neurons: Sequence[int],
         num_neighbors: float,
+        mixing: Mixing = "alpha",
         alpha_start: float = 0.0,
         normalization: Convention = "e3nn",
     ) -> None:
         super().__init__()
+        if num_neighbors <= 0:
+            raise ValueError(f"num_neighbors is {num_neighbors}; it must be positive")
         self.irreps_node_input = o3.Irreps(irreps_node_input)
         self.irreps_node_attr = o3.Irreps(irreps_node_attr)
         self.irreps_edge_attr = o3.Irreps(irreps_edge_attr)
         self.irreps_node_output = o3.Irreps(irreps_node_output)
         self.num_neighbors = num_neighbors
-        self._spec, mid = message_spec(
+        self.mixing: Mixing = mixing
+        self._messages = MessageSum(
             self.irreps_node_input,
             self.irreps_edge_attr,
             self.irreps_node_output,
-            scalars_too=True,
+            scalars_too=mixing != "fixed",
             scale=1.0 / math.sqrt(num_neighbors),
         )
 
-        def product(irreps_in, irreps_out):
+        def product(irreps_in: o3.Irreps, irreps_out: o3.Irreps):
             return o3.FullyConnectedTensorProduct(
                 irreps_in, self.irreps_node_attr, irreps_out, layout="ir_mul"
             )
 
+        mid = self._messages.irreps_out
         self.sc = product(self.irreps_node_input, self.irreps_node_output)
         self.lin1 = product(self.irreps_node_input, self.irreps_node_input)
         self.fc = FullyConnectedNet(
-            [*fc_neurons, self._spec.n_weights], "silu", normalization=normalization
+            [*fc_neurons, self._messages.weight_numel], "silu", normalization=normalization
         )
         self.lin2 = product(mid, self.irreps_node_output)
-        self.alpha = product(mid, o3.Irreps("0e"))
-        self.alpha.weight = alpha_start * mx.random.normal(self.alpha.weight.shape)
-        reached = {
-            ir
-            for _, ir_in in self.irreps_node_input
-            for _, ir_z in self.irreps_node_attr
-            for ir in ir_in * ir_z
-        }
-        mask = [np.full(mul * ir.dim, float(ir in reached)) for mul, ir in self.irreps_node_output]
-        self._mask = kernels.Constant(np.concatenate([np.zeros(0), *mask]))
+        if mixing == "alpha":
+            self.alpha = product(mid, o3.Irreps("0e"))
+            if self.alpha.weight_numel:
+                self.alpha.weight = alpha_start * mx.random.normal(self.alpha.weight.shape)
+        elif mixing == "angle":
+            self.lin3 = product(mid, o3.Irreps("0e"))
+        self._mask = kernels.Constant(_component_major_mask(self.sc, self.irreps_node_output))
 
-    def __call__(
+    def on_edges(
         self,
         node_input: Float[mx.array, "n_nodes dim_in"],
         node_attr: Float[mx.array, "n_nodes dim_attr"],
@@ -165,22 +105,94 @@ class PointConvolution(mlx.nn.Module):
         edge_attr: Float[mx.array, "n_edges dim_edge"],
         edge_scalars: Float[mx.array, "n_edges n_scalars"],
     ) -> Float[mx.array, "n_nodes dim_out"]:
-        """Convolve component-major features.
+        """Convolve component-major features over a sorted edge list.
+
+        Args:
+            node_input: (n_nodes, irreps_node_input.dim), component-major.
+            node_attr: (n_nodes, irreps_node_attr.dim), e3nn's layout.
+            edges: sorted by receiver.
+            edge_attr: (n_edges, irreps_edge_attr.dim), e3nn's layout.
+            edge_scalars: (n_edges, fc_neurons[0]).
+
+        Returns:
+            (n_nodes, irreps_node_output.dim), component-major.
+        """
+        own = self.sc(node_input, node_attr)
+        sent = self.lin1(node_input, node_attr)
+        summed = self._messages(sent, edge_attr, self.fc(edge_scalars), edges)
+        got = self.lin2(summed, node_attr)
+        mask = self._mask(got.dtype)
+        if self.mixing == "alpha":
+            return own + ((1.0 - mask) + self.alpha(summed, node_attr) * mask) * got
+        if self.mixing == "angle":
+            angle = 0.1 * self.lin3(summed, node_attr)
+            return kernels.cos(angle) * own + ((1.0 - mask) + kernels.sin(angle) * mask) * got
+        turned = (1.0 - mask) + math.cos(math.pi / 8) * mask
+        return math.sin(math.pi / 8) * own + turned * got
+
+    def __call__(
+        self,
+        node_input: Float[mx.array, "n_nodes dim_in"],
+        node_attr: Float[mx.array, "n_nodes dim_attr"],
+        edge_src: Int[mx.array, " n_edges"],
+        edge_dst: Int[mx.array, " n_edges"],
+        edge_attr: Float[mx.array, "n_edges dim_edge"],
+        edge_scalars: Float[mx.array, "n_edges n_scalars"],
+    ) -> Float[mx.array, "n_nodes dim_out"]:
+        """Convolve with e3nn's arguments and layout; edges in any order.
+
+        The edge list is sorted on the host, so this does not trace under ``mx.compile``;
+        `on_edges` does.
 
         Args:
             node_input: (n_nodes, irreps_node_input.dim).
             node_attr: (n_nodes, irreps_node_attr.dim).
-            edges: sorted by receiver.
+            edge_src: (n_edges,), senders.
+            edge_dst: (n_edges,), receivers.
             edge_attr: (n_edges, irreps_edge_attr.dim).
             edge_scalars: (n_edges, fc_neurons[0]).
 
         Returns:
             (n_nodes, irreps_node_output.dim).
         """
-        own = self.sc(node_input, node_attr)
-        sent = self.lin1(node_input, node_attr)
-        summed = kernels.convolution(self._spec, sent, edge_attr, self.fc(edge_scalars), edges)
-        got = self.lin2(summed, node_attr)
-        alpha = self.alpha(summed, node_attr)
-        mask = self._mask(got.dtype)
-        return own + ((1.0 - mask) + alpha * mask) * got
+        return with_e3nn_arguments(
+            self, node_input, node_attr, edge_src, edge_dst, edge_attr, edge_scalars
+        )
+
+
+def with_e3nn_arguments(
+    layer,
+    node_input: mx.array,
+    node_attr: mx.array,
+    edge_src: mx.array,
+    edge_dst: mx.array,
+    edge_attr: mx.array,
+    edge_scalars: mx.array,
+) -> mx.array:
+    """Call ``layer.on_edges`` with features in e3nn's layout and edges in any order."""
+    edges, order = sorted_edges(edge_src, edge_dst, node_input.shape[0])
+    x = o3.convert_layout(node_input, layer.irreps_node_input, "mul_ir", "ir_mul")
+    out = layer.on_edges(
+        x, node_attr, edges, kernels.gather(edge_attr, order), kernels.gather(edge_scalars, order)
+    )
+    return o3.convert_layout(out, layer.irreps_node_output, "ir_mul", "mul_ir")
+
+
+def sorted_edges(
+    edge_src: Int[mx.array | np.ndarray, " n_edges"],
+    edge_dst: Int[mx.array | np.ndarray, " n_edges"],
+    n_nodes: int,
+) -> tuple[kernels.EdgeIndex, Int[mx.array, " n_edges"]]:
+    """Edge list sorted by receiver, and where each of its edges was before."""
+    senders, receivers = np.array(edge_src), np.array(edge_dst)
+    order = np.argsort(receivers, kind="stable")
+    edges = kernels.EdgeIndex.from_pairs(senders[order], receivers[order], n_nodes)
+    return edges, mx.array(order.astype(np.int32))
+
+
+def _component_major_mask(product: o3.FullyConnectedTensorProduct, irreps: o3.Irreps) -> np.ndarray:
+    mask = np.array(product.output_mask, dtype=np.float64)
+    parts = [np.zeros(0)]
+    for block, part in zip(irreps, irreps.slices(), strict=True):
+        parts.append(mask[part].reshape(block.mul, block.ir.dim).T.ravel())
+    return np.concatenate(parts)

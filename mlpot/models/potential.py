@@ -15,8 +15,8 @@ from mlpot import kernels
 from mlpot.elements import SYMBOLS, format_elements
 from mlpot.graph import Graph
 
+from .backbones import build_backbone
 from .config import PotentialConfig
-from .v2106 import V2106Backbone
 from .zbl import ZBL
 
 
@@ -41,7 +41,7 @@ class Potential(mlx.nn.Module):
         super().__init__()
         self.config = config
         self.cutoff = config.cutoff
-        self.network = V2106Backbone(
+        self.network = build_backbone(
             config.model, len(self.numbers), config.cutoff, config.avg_num_neighbors
         )
         self._zbl = ZBL(self.numbers, config.cutoff) if config.zbl else None

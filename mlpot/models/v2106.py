@@ -1,94 +1,185 @@
-"""The v2106 backbone: e3nn's gate-points network with species, one number per atom."""
+"""The point models of e3nn's v2106, under e3nn's names, arguments and weight names."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
-import mlx.core as mx
-import mlx.nn
-from jaxtyping import Float
+from mlpot import o3
+from mlpot.nn.normalization_constants import Convention
 
-from mlpot import kernels, nn, o3
+from . import message_passing, point_networks
+from .point_convolution import PointConvolution
 
-from .config import V2106Config
-from .message_passing import MessagePassing
+__all__ = ["Convolution", "MessagePassing", "NetworkForAGraphWithAttributes", "SimpleNetwork"]
 
 
-class V2106Backbone(mlx.nn.Module):
-    """Message passing of e3nn's v2106 ``SimpleNetwork``, with species as inputs and attributes.
-
-    Node inputs are a learned embedding of the species, node attributes the species themselves
-    (one-hot). Edge attributes are harmonics Y_0..Y_lmax of the edge direction (component
-    normalisation); the radial networks see ``number_of_basis`` smooth_finite functions of the
-    distance, which vanish with all derivatives at the cutoff, so the energy is infinitely often
-    differentiable there.
+class Convolution(PointConvolution):
+    """Convolution of v2106; see `PointConvolution` for the equations.
 
     Args:
-        config: sizes.
-        n_species: number of species.
-        cutoff: Angstrom.
-        num_neighbors: average number of neighbours within the cutoff.
+        irreps_node_input: of the node features.
+        irreps_node_attr: of the node attributes.
+        irreps_edge_attr: of the edge attributes.
+        irreps_node_output: of the result.
+        fc_neurons: widths of the radial network, input first, without its last layer.
+        num_neighbors: average number of neighbours.
+        normalization: convention of the activations' constants.
     """
 
-    #: Number of continuous derivatives of the energy at the cutoff.
-    smoothness = math.inf
+    _family = point_networks.V2106
 
     def __init__(
-        self, config: V2106Config, n_species: int, cutoff: float, num_neighbors: float
-    ) -> None:
-        super().__init__()
-        self.cutoff = cutoff
-        self.number_of_basis = config.number_of_basis
-        self._irreps_edge_attr = o3.Irreps.spherical_harmonics(config.lmax)
-        hidden = o3.Irreps(
-            [(config.channels, (l, p)) for l in range(config.lmax + 1) for p in (-1, 1)]
-        )
-        self.embedding = o3.Linear(
-            o3.Irreps([(n_species, (0, 1))]), o3.Irreps([(config.channels, (0, 1))])
-        )
-        self.mp = MessagePassing(
-            irreps_node_sequence=[
-                o3.Irreps([(config.channels, (0, 1))]),
-                *[hidden] * config.layers,
-                o3.Irreps("0e"),
-            ],
-            irreps_node_attr=o3.Irreps([(n_species, (0, 1))]),
-            irreps_edge_attr=self._irreps_edge_attr,
-            fc_neurons=[config.number_of_basis, *config.radial_neurons],
-            num_neighbors=num_neighbors,
-            alpha_start=config.alpha_start,
-            normalization=config.normalization,
-        )
-
-    def __call__(
         self,
-        species: Float[mx.array, "n_atoms n_species"],
-        vectors: Float[mx.array, "n_edges 3"],
-        edges: kernels.EdgeIndex,
-    ) -> Float[mx.array, " n_atoms"]:
-        """One number per atom.
-
-        Args:
-            species: (n_atoms, n_species) one-hot; a row of zeros gives zero.
-            vectors: (n_edges, 3), receiver to sender, Angstrom.
-            edges: sorted by receiver.
-
-        Returns:
-            (n_atoms,), dimensionless.
-        """
-        harmonics = o3.spherical_harmonics(
-            self._irreps_edge_attr, vectors, normalize=True, normalization="component"
+        irreps_node_input: o3.Irreps | str,
+        irreps_node_attr: o3.Irreps | str,
+        irreps_edge_attr: o3.Irreps | str,
+        irreps_node_output: o3.Irreps | str,
+        fc_neurons: Sequence[int],
+        num_neighbors: float,
+        normalization: Convention = "e3nn",
+    ) -> None:
+        super().__init__(
+            irreps_node_input,
+            irreps_node_attr,
+            irreps_edge_attr,
+            irreps_node_output,
+            fc_neurons,
+            num_neighbors,
+            mixing=self._family.mixing,
+            normalization=normalization,
         )
-        basis = nn.soft_one_hot_linspace(
-            kernels.safe_norm(vectors),
-            0.0,
-            self.cutoff,
-            self.number_of_basis,
-            basis="smooth_finite",
-            cutoff=True,
-        ) * math.sqrt(self.number_of_basis)
-        # One-hot vectors have one entry, so their variance is below the one that e3nn's
-        # normalisation expects: this factor gives attributes of unit variance.
-        scaled = species * math.sqrt(species.shape[1])
-        features = self.embedding(scaled)
-        return self.mp(features, scaled, edges, harmonics, basis)[:, 0]
+
+
+class MessagePassing(message_passing.MessagePassing):
+    """Gated convolutions of v2106, then a plain one.
+
+    Args:
+        irreps_node_sequence: input, hidden irreps of each layer, output.
+        irreps_node_attr: of the node attributes.
+        irreps_edge_attr: of the edge attributes.
+        fc_neurons: widths of the radial networks, input first.
+        num_neighbors: average number of neighbours.
+        normalization: convention of the activations' constants.
+    """
+
+    _family = point_networks.V2106
+
+    def __init__(
+        self,
+        irreps_node_sequence: Sequence[o3.Irreps | str],
+        irreps_node_attr: o3.Irreps | str,
+        irreps_edge_attr: o3.Irreps | str,
+        fc_neurons: Sequence[int],
+        num_neighbors: float,
+        normalization: Convention = "e3nn",
+    ) -> None:
+        super().__init__(
+            irreps_node_sequence,
+            irreps_node_attr,
+            irreps_edge_attr,
+            fc_neurons,
+            num_neighbors,
+            mixing=self._family.mixing,
+            normalization=normalization,
+        )
+
+
+class SimpleNetwork(point_networks.PointNetwork):
+    """Network without attributes: `data` has ``pos``, ``x`` and what `point_graph` takes.
+
+    Args:
+        irreps_in: of the node features.
+        irreps_out: of the result.
+        max_radius: cutoff, unit of the positions.
+        num_neighbors: average number of neighbours.
+        num_nodes: average number of nodes, for pooling.
+        mul: channels of each hidden irrep.
+        layers: gated convolutions.
+        lmax: highest degree.
+        pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
+        normalization: convention of the activations' constants.
+    """
+
+    _family = point_networks.V2106
+
+    def __init__(
+        self,
+        irreps_in: o3.Irreps | str,
+        irreps_out: o3.Irreps | str,
+        max_radius: float,
+        num_neighbors: float,
+        num_nodes: float,
+        mul: int = 50,
+        layers: int = 3,
+        lmax: int = 2,
+        pool_nodes: bool = True,
+        normalization: Convention = "e3nn",
+    ) -> None:
+        super().__init__(
+            self._family,
+            irreps_in,
+            None,
+            None,
+            irreps_out,
+            max_radius,
+            num_neighbors,
+            num_nodes,
+            mul,
+            layers,
+            lmax,
+            pool_nodes,
+            normalization,
+        )
+        self.irreps_in, self.irreps_out = self.irreps_node_input, self.irreps_node_output
+
+
+class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
+    """Network with node and edge attributes; the user's edge attributes precede the harmonics.
+
+    Args:
+        irreps_node_input: of the node features.
+        irreps_node_attr: of the node attributes.
+        irreps_edge_attr: of the user's edge attributes.
+        irreps_node_output: of the result.
+        max_radius: cutoff, unit of the positions.
+        num_neighbors: average number of neighbours.
+        num_nodes: average number of nodes, for pooling.
+        mul: channels of each hidden irrep.
+        layers: gated convolutions.
+        lmax: highest degree.
+        pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
+        normalization: convention of the activations' constants.
+    """
+
+    _family = point_networks.V2106
+
+    def __init__(
+        self,
+        irreps_node_input: o3.Irreps | str,
+        irreps_node_attr: o3.Irreps | str,
+        irreps_edge_attr: o3.Irreps | str,
+        irreps_node_output: o3.Irreps | str,
+        max_radius: float,
+        num_neighbors: float,
+        num_nodes: float,
+        mul: int = 50,
+        layers: int = 3,
+        lmax: int = 2,
+        pool_nodes: bool = True,
+        normalization: Convention = "e3nn",
+    ) -> None:
+        super().__init__(
+            self._family,
+            irreps_node_input,
+            irreps_node_attr,
+            irreps_edge_attr,
+            irreps_node_output,
+            max_radius,
+            num_neighbors,
+            num_nodes,
+            mul,
+            layers,
+            lmax,
+            pool_nodes,
+            normalization,
+        )

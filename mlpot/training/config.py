@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mlpot.config import StrictModel, load_yaml
 from mlpot.elements import symbol
-from mlpot.models import V2106Config
+from mlpot.models import NamedBackbone, V2106Config
 
 from .config_sections import (
     KeysSection,
@@ -59,7 +59,7 @@ class TrainConfig(StrictModel):
     )
 
     r_max: float = key(..., "Cutoff radius of the interaction.", unit="Angstrom", gt=0)
-    model: V2106Config = key(V2106Config(), "The network.")
+    model: NamedBackbone = key(V2106Config(), "The network: v2106 or gate_points, by its name.")
     zbl: bool = key(True, "Screened nuclear repulsion where atoms come closer than bonds are.")
     E0s: ReferenceEnergies = key(
         "auto",

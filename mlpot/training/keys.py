@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,8 +66,12 @@ def key_list(model: type[pydantic.BaseModel]) -> Group:
 def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
     required = schema.get("required", [])
     for name, entry in schema["properties"].items():
-        section = definitions.get(entry.get("$ref", "").rpartition("/")[2])
+        section = _section(entry, definitions)
         description = entry.get("description", "")
+        if "oneOf" in entry:
+            yield KeyLine(prefix + name, "section", "", "", description)
+            yield from _alternatives(entry, definitions, f"{prefix}{name}.")
+            continue
         if section is not None and "properties" in section:
             # pydantic leaves out a description that repeats that of the section itself.
             said = description or section.get("description", "")
@@ -76,6 +80,27 @@ def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
             continue
         default = "required" if name in required else _plain(entry.get("default"))
         yield KeyLine(prefix + name, _type(entry), entry.get("unit", ""), default, description)
+
+
+def _section(entry: dict, definitions: dict) -> dict | None:
+    return definitions.get(entry.get("$ref", "").rpartition("/")[2])
+
+
+def _alternatives(entry: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
+    """Keys of sections of which one is chosen by its name; each key once."""
+    chosen_by = entry["discriminator"]["propertyName"]
+    names = " | ".join(entry["discriminator"]["mapping"])
+    found: dict[str, KeyLine] = {}
+    for option in entry["oneOf"]:
+        section = _section(option, definitions) or {}
+        only = section["properties"][chosen_by]["const"]
+        for line in _walk(section, definitions, prefix):
+            if line.name == prefix + chosen_by:
+                line = replace(line, type=names, default=entry["default"][chosen_by])
+            elif line.name in found and found[line.name] != line:
+                line = replace(line, name=f"{line.name} ({only})")
+            found.setdefault(line.name, line)
+    yield from found.values()
 
 
 def _type(entry: dict) -> str:

@@ -10,7 +10,6 @@ from mlx.utils import tree_flatten
 from mlpot import derivatives, graph, o3
 from mlpot.models import PointConvolution, Potential, PotentialConfig, V2106Config
 from mlpot.models.message_passing import gate_for
-from mlpot.models.point_convolution import message_spec
 
 SMALL = V2106Config(channels=4, lmax=2, layers=1)
 
@@ -92,11 +91,6 @@ def test_float64_has_float64_constants():
     own.set_dtype(mx.float32)
     after = dict(tree_flatten(own.parameters()))
     assert all(np.array_equal(before[k], np.array(after[k])) for k in before)
-
-
-def test_edge_attributes_need_multiplicity_one():
-    with pytest.raises(ValueError, match="multiplicity 1"):
-        message_spec(o3.Irreps("4x0e"), o3.Irreps("2x0e+1o"), o3.Irreps("4x1o"), True)
 
 
 def test_convolution_weights_have_the_names_of_e3nn():

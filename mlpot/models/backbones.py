@@ -1,0 +1,151 @@
+"""Backbones of potentials: species and edge vectors in, one number per atom out."""
+
+from __future__ import annotations
+
+import math
+
+import mlx.core as mx
+import mlx.nn
+from jaxtyping import Float
+
+from mlpot import kernels, o3
+
+from .config import BackboneConfig, GatePointsConfig, V2106Config
+from .gate_points import GatePointsLayers
+from .message_passing import MessagePassing
+from .point_networks import V2106, harmonics, hidden_irreps, radial_embedding
+
+
+def scalars(n: int) -> o3.Irreps:
+    """n x 0e."""
+    return o3.Irreps([(n, (0, 1))])
+
+
+class V2106Backbone(mlx.nn.Module):
+    """Message passing of e3nn's v2106 ``SimpleNetwork``, with species as inputs and attributes.
+
+    Node inputs are a learned embedding of the species, node attributes the species themselves
+    (one-hot). Edge attributes are harmonics Y_0..Y_lmax of the edge direction (component
+    normalisation); the radial networks see ``number_of_basis`` smooth_finite functions of the
+    distance, which vanish with all derivatives at the cutoff, so the energy is infinitely often
+    differentiable there.
+
+    Args:
+        config: sizes.
+        n_species: number of species.
+        cutoff: Angstrom.
+        num_neighbors: average number of neighbours within the cutoff.
+    """
+
+    #: Number of continuous derivatives of the energy at the cutoff.
+    smoothness = math.inf
+
+    def __init__(
+        self, config: V2106Config, n_species: int, cutoff: float, num_neighbors: float
+    ) -> None:
+        super().__init__()
+        self.cutoff = cutoff
+        self.number_of_basis = config.number_of_basis
+        self._irreps_edge_attr = o3.Irreps.spherical_harmonics(config.lmax)
+        hidden = hidden_irreps(config.channels, config.lmax)
+        self.embedding = o3.Linear(scalars(n_species), scalars(config.channels))
+        self.mp = MessagePassing(
+            [scalars(config.channels), *[hidden] * config.layers, scalars(1)],
+            irreps_node_attr=scalars(n_species),
+            irreps_edge_attr=self._irreps_edge_attr,
+            fc_neurons=[config.number_of_basis, *config.radial_neurons],
+            num_neighbors=num_neighbors,
+            alpha_start=config.alpha_start,
+            normalization=config.normalization,
+        )
+
+    def __call__(
+        self,
+        species: Float[mx.array, "n_atoms n_species"],
+        vectors: Float[mx.array, "n_edges 3"],
+        edges: kernels.EdgeIndex,
+    ) -> Float[mx.array, " n_atoms"]:
+        """One number per atom.
+
+        Args:
+            species: (n_atoms, n_species) one-hot; a row of zeros gives zero.
+            vectors: (n_edges, 3), receiver to sender, Angstrom.
+            edges: sorted by receiver.
+
+        Returns:
+            (n_atoms,), dimensionless.
+        """
+        attributes = unit_variance(species)
+        basis = radial_embedding(vectors, self.cutoff, self.number_of_basis, V2106.basis)
+        return self.mp.on_edges(
+            self.embedding(attributes),
+            attributes,
+            edges,
+            harmonics(self._irreps_edge_attr, vectors),
+            basis,
+        )[:, 0]
+
+
+class GatePointsBackbone(mlx.nn.Module):
+    """Network of e3nn's gate_points 2102 with species as inputs and attributes.
+
+    Unlike e3nn's network it has a cutoff of class C2 (polynomial, p = 6), so that forces and
+    Hessians are continuous.
+
+    Args:
+        config: sizes.
+        n_species: number of species.
+        cutoff: Angstrom.
+        num_neighbors: average number of neighbours within the cutoff.
+    """
+
+    #: Number of continuous derivatives of the energy at the cutoff.
+    smoothness = 2
+
+    def __init__(
+        self, config: GatePointsConfig, n_species: int, cutoff: float, num_neighbors: float
+    ) -> None:
+        super().__init__()
+        self.embedding = o3.Linear(scalars(n_species), scalars(config.channels))
+        self.network = GatePointsLayers(
+            scalars(config.channels),
+            hidden_irreps(config.channels, config.lmax),
+            scalars(1),
+            scalars(n_species),
+            o3.Irreps.spherical_harmonics(config.lmax),
+            config.layers,
+            cutoff,
+            config.number_of_basis,
+            config.radial_layers,
+            config.radial_neurons,
+            num_neighbors,
+            species_on_edges=True,
+            normalization=config.normalization,
+        )
+
+    def __call__(
+        self,
+        species: Float[mx.array, "n_atoms n_species"],
+        vectors: Float[mx.array, "n_edges 3"],
+        edges: kernels.EdgeIndex,
+    ) -> Float[mx.array, " n_atoms"]:
+        """One number per atom; arguments as of `V2106Backbone`."""
+        attributes = unit_variance(species)
+        features = self.embedding(attributes)
+        return self.network.on_edges(features, attributes, vectors, edges, smooth=True)[:, 0]
+
+
+def unit_variance(
+    species: Float[mx.array, "n_atoms n_species"],
+) -> Float[mx.array, "n_atoms n_species"]:
+    """One-hot vectors scaled to components of mean square one, which e3nn's layers expect."""
+    return species * math.sqrt(species.shape[1])
+
+
+def build_backbone(
+    config: BackboneConfig, n_species: int, cutoff: float, num_neighbors: float
+) -> V2106Backbone | GatePointsBackbone:
+    """The backbone that a configuration describes; arguments as of `V2106Backbone`."""
+    if isinstance(config, GatePointsConfig):
+        return GatePointsBackbone(config, n_species, cutoff, num_neighbors)
+    return V2106Backbone(config, n_species, cutoff, num_neighbors)
