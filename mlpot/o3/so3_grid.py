@@ -131,7 +131,8 @@ class SO3Grid(nn.Module):
                 f"features have the shape {tuple(features.shape)}; "
                 f"the last three axes must be {grid}"
             )
-        flat = features.reshape(*features.shape[:-3], -1)
+        # In numbers, as MLX infers no axis of an empty batch.
+        flat = features.reshape(*features.shape[:-3], grid[0] * grid[1] * grid[2])
         return flat @ self._from_grid(features.dtype)
 
     def _extra_repr(self) -> str:

@@ -224,4 +224,8 @@ def test_one_vector_needs_no_batch():
     assert o3.ToS2Grid(1, (4, 3))(mx.zeros(4)).shape == (4, 3)
     assert o3.FromS2Grid((4, 3), 1)(mx.zeros((4, 3))).shape == (4,)
     assert o3.ToS2Grid(1, (4, 3))(mx.zeros((0, 4))).shape == (0, 4, 3)
+    grid = o3.SO3Grid(1, 2)
+    values = grid.to_grid(mx.zeros((0, 10)))
+    assert values.shape[0] == 0
+    assert grid.from_grid(values).shape == (0, 10)
     assert "6x5 (beta x alpha)" in repr(o3.ToS2Grid(2))
