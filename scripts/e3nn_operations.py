@@ -19,10 +19,12 @@ def build(op, spec, lead=(3,)):
     """(function of arrays, shapes of its inputs, extra facts to compare).
 
     ``lead``: shape in front of the features; layers that take rows only get its first length.
+    A batch norm with ``evaluate`` in its spec uses running statistics, which are arguments then.
     """
     args = {k: [ACTS[a] for a in v] if k.startswith("act") and isinstance(v, list) else v
             for k, v in spec.items()}  # fmt: skip
     n = lead[0] if lead else 1
+    evaluate = args.pop("evaluate", False)
     if op in ("soft_one_hot_linspace", "soft_unit_step"):
         f = soft_unit_step if op == "soft_unit_step" else soft_one_hot_linspace
         return (lambda x: f(x, **args)), [(6,)], {}
@@ -47,7 +49,10 @@ def build(op, spec, lead=(3,)):
         facts["path_weights"] = [i.path_weight for i in module.instructions]
         facts["mask"] = module.output_mask.tolist()
     if op in ("FullyConnectedNet", "NormActivation", "BatchNorm"):
+        module.train(not evaluate)
         named = dict(module.named_parameters())
+        if evaluate:
+            named |= dict(module.named_buffers())
         facts["names"] = list(named)
         irreps = o3.Irreps(spec.get("irreps_in") or spec.get("irreps") or [])
         width = spec["hs"][0] if "hs" in spec else irreps.dim

@@ -6,12 +6,18 @@ import numpy as np
 
 
 def draw(kind: str, shape: list[int], rng: np.random.Generator) -> np.ndarray:
-    """Float64 numbers: normal, angle, polar (0..pi), unit (last axis), or rotation (.., 3, 3)."""
+    """Float64 numbers: normal, positive, radius (0..6), angle, polar (0..pi), unit (last axis),
+    or rotation (..., 3, 3).
+    """
     if kind == "angle":
         return rng.uniform(-np.pi, np.pi, shape)
     if kind == "polar":
         return rng.uniform(0.2, np.pi - 0.2, shape)
+    if kind == "radius":
+        return rng.uniform(0, 6, shape)
     x = rng.normal(size=shape)
+    if kind == "positive":
+        return 0.3 + np.abs(x)
     if kind == "unit":
         return x / np.linalg.norm(x, axis=-1, keepdims=True)
     if kind == "rotation":

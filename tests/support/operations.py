@@ -13,6 +13,7 @@ NAMED = ("FullyConnectedNet", "NormActivation", "BatchNorm")
 def build(case, **extra):
     """(function of arrays, module or None)."""
     op, spec = case["op"], dict(case["spec"])
+    evaluate = spec.pop("evaluate", False)
     if op in PLAIN:
         return lambda x: getattr(nn, op)(x, **spec), None
     if op in ("TensorProduct", "FullyConnectedTensorProduct", "Linear"):
@@ -23,6 +24,7 @@ def build(case, **extra):
     module = module(**spec, **extra)
     if op not in NAMED:
         return module, module
+    module.train(not evaluate)
     names = case["facts"]["names"]
 
     def run(x, *weights):
