@@ -116,7 +116,6 @@ class GatePointsBackbone(mlx.nn.Module):
             config.layers,
             cutoff,
             config.number_of_basis,
-            config.radial_layers,
             config.radial_neurons,
             num_neighbors,
             species_on_edges=True,

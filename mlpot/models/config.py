@@ -46,8 +46,9 @@ class GatePointsConfig(StrictModel):
         default=2, ge=0, le=11, description="highest degree of features and harmonics"
     )
     number_of_basis: int = Field(default=10, ge=2, description="radial basis functions")
-    radial_layers: int = Field(default=1, ge=0, description="hidden layers of the radial networks")
-    radial_neurons: int = Field(default=100, ge=1, description="width of those layers")
+    radial_neurons: list[int] = Field(
+        default=[100], description="hidden widths of the radial networks"
+    )
     normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
         default="exact", description="convention of the activations' constants"
     )

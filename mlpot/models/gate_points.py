@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -79,8 +79,7 @@ class GatePointsLayers(mlx.nn.Module):
         layers: int,
         max_radius: float,
         number_of_basis: int,
-        radial_layers: int,
-        radial_neurons: int,
+        radial_neurons: Sequence[int],
         num_neighbors: float,
         species_on_edges: bool,
         normalization: Convention,
@@ -97,17 +96,16 @@ class GatePointsLayers(mlx.nn.Module):
         ]
         n_features = number_of_basis + 2 * sum(part.stop - part.start for part in self._invariant)
 
-        def convolution(irreps_from: o3.Irreps, irreps_to: o3.Irreps) -> Convolution:
-            return Convolution(
+        def convolution(irreps_from: o3.Irreps, irreps_to: o3.Irreps) -> PointConvolution:
+            return PointConvolution(
                 irreps_from,
                 irreps_node_attr,
                 irreps_edge_attr,
                 irreps_to,
-                n_features,
-                radial_layers,
-                radial_neurons,
+                [n_features, *radial_neurons],
                 num_neighbors,
-                normalization,
+                mixing="fixed",
+                normalization=normalization,
             )
 
         self.layers = gated_layers(
@@ -201,8 +199,7 @@ class Network(GatePointsLayers):
             layers,
             max_radius,
             number_of_basis,
-            radial_layers,
-            radial_neurons,
+            [radial_neurons] * radial_layers,
             num_neighbors,
             self._species_on_edges,
             normalization,

@@ -15,6 +15,7 @@ import pytest
 from morse_frames import isolated_atoms, morse_frames
 from training_runs import write_config, write_data
 
+import mlpot
 from mlpot import datasets, training
 from mlpot.training import Interrupted, load_config
 from mlpot.training.checkpoint import read_checkpoint
@@ -258,3 +259,11 @@ def test_resume_refuses_what_does_not_fit(folder):
     last.write_bytes(last.read_bytes()[:-5])
     with pytest.raises(ValueError, match=r"damaged(.|\n)*last\.previous\.safetensors"):
         training.resume(folder / "run")
+
+
+def test_every_backbone_trains_and_loads(folder):
+    model = {"name": "gate_points", "channels": 2, "layers": 1, "lmax": 1, "radial_neurons": [4]}
+    training.train(load_config(write_config(folder, model=model)))
+    rows = without_seconds(folder / "run" / "metrics.csv")
+    assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
+    assert mlpot.load(folder / "run" / "best.safetensors").config.model.name == "gate_points"
