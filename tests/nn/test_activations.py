@@ -277,3 +277,28 @@ def test_s2_activation_errors():
         nn.S2Activation("0e+2x1o", "tanh", 10)
     with pytest.raises(ValueError, match="no signal on the sphere"):
         nn.S2Activation("0e+1o+2o", "tanh", 10)
+
+
+def test_so3_activation_is_equivariant_up_to_its_grid():
+    """A rotated signal: degree l has (2l+1) columns of multiplicity 2l+1, each of irrep l."""
+    layer = nn.SO3Activation(1, 2, "tanh", 12)
+    irreps_in, irreps_out = ("+".join(f"{2 * l + 1}x{l}e" for l in range(n + 1)) for n in (1, 2))
+    x, R = 0.3 * numbers(0, 4, 10), rotation(5, False)
+    turned = layer(x @ o3.Irreps(irreps_in).D_from_matrix(R).T)
+    assert close(turned, layer(x) @ o3.Irreps(irreps_out).D_from_matrix(R).T, 1e-4)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**31), improper=st.booleans())
+def test_dropout_and_extraction_are_equivariant(seed, improper):
+    irreps = o3.Irreps("2x1o+3x0e+1x0o+1x2e")
+    x, R = numbers(seed, 5, irreps.dim), rotation(seed, improper)
+    turned = x @ irreps.D_from_matrix(R).T
+    dropout = nn.Dropout(irreps, 0.5)
+    mx.random.seed(seed)
+    first = dropout(x)
+    mx.random.seed(seed)
+    assert close(dropout(turned), first @ irreps.D_from_matrix(R).T)
+    extract = nn.Extract(irreps, ["1x2e+2x1o", "3x0e"], [[3, 0], [1]])
+    for got, plain, out in zip(extract(turned), extract(x), extract.irreps_outs, strict=True):
+        assert close(got, plain @ out.D_from_matrix(R).T)
