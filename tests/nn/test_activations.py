@@ -8,6 +8,7 @@ import mlx.core as mx
 import mlx.nn
 import numpy as np
 import pytest
+from algebra import close, numbers, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
@@ -20,22 +21,6 @@ from mlpot.nn.normalization_constants import torch_normal
 def _on_the_cpu():
     with mx.stream(mx.cpu):
         yield
-
-
-def numbers(seed, *shape):
-    return mx.array(np.random.default_rng(seed).standard_normal(shape), dtype=mx.float64)
-
-
-def close(a, b, tolerance=1e-12):
-    a, b = np.array(a), np.array(b)
-    return a.shape == b.shape and np.abs(a - b).max(initial=0) <= tolerance
-
-
-def rotation(seed, improper):
-    q, r = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))
-    q = q * np.sign(np.diag(r))
-    q = q * np.sign(np.linalg.det(q))
-    return mx.array(-q if improper else q, dtype=mx.float64)
 
 
 def relu(x):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from algebra import close, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
@@ -18,15 +19,6 @@ IRREPS = o3.Irreps("2x0e+3x1o+1x0o")
 def _on_the_cpu():
     with mx.stream(mx.cpu):
         yield
-
-
-def numbers(seed, *shape):
-    return mx.array(np.random.default_rng(seed).standard_normal(shape), dtype=mx.float64)
-
-
-def close(a, b, tolerance=1e-12):
-    a, b = np.array(a), np.array(b)
-    return a.shape == b.shape and np.abs(a - b).max(initial=0) <= tolerance
 
 
 def rotation(seed):

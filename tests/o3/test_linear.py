@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from algebra import close, numbers, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,22 +16,6 @@ from mlpot import o3
 def _on_the_cpu():
     with mx.stream(mx.cpu):
         yield
-
-
-def numbers(seed, *shape):
-    return mx.array(np.random.default_rng(seed).standard_normal(shape), dtype=mx.float64)
-
-
-def close(a, b, tolerance=1e-12):
-    a, b = np.array(a), np.array(b)
-    return a.shape == b.shape and np.abs(a - b).max(initial=0) <= tolerance
-
-
-def rotation(seed, improper):
-    q, r = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))
-    q = q * np.sign(np.diag(r))
-    q = q * np.sign(np.linalg.det(q))
-    return mx.array(-q if improper else q, dtype=mx.float64)
 
 
 blocks = st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 3), st.sampled_from([-1, 1])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from algebra import numbers, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,23 +21,11 @@ def _on_the_cpu():
         yield
 
 
-def numbers(seed, *shape, dtype=mx.float64):
-    return mx.array(np.random.default_rng(seed).standard_normal(shape), dtype=dtype)
-
-
 def close(a, b, tolerance=1e-12):
     a, b = np.array(a), np.array(b)
     return a.shape == b.shape and np.abs(a - b).max(initial=0) <= tolerance * max(
         1.0, np.abs(b).max(initial=0)
     )
-
-
-def rotation(seed, improper):
-    """A random orthogonal matrix."""
-    q, r = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))
-    q = q * np.sign(np.diag(r))
-    q = q * np.sign(np.linalg.det(q))
-    return mx.array(-q if improper else q, dtype=mx.float64)
 
 
 def turn(x, irreps, R):
