@@ -50,6 +50,8 @@ class Potential(mlx.nn.Module):
         # Padding atoms (number 0) and elements that the model does not know get a zero row.
         self._lookup = kernels.Constant(lookup)
         self._one_hot = kernels.Constant(np.eye(len(self.numbers) + 1)[:, :-1])
+        nothing = np.zeros(0, dtype=np.int32)
+        self._no_edges = kernels.EdgeIndex.from_pairs(nothing, nothing, len(self.numbers))
         self._E0s = np.zeros(len(SYMBOLS))
         for z, energy in config.E0s.items():
             self._E0s[z] = energy
@@ -89,13 +91,9 @@ class Potential(mlx.nn.Module):
 
     def isolated_energies(self) -> Float[mx.array, " n_species"]:
         """Output of the network for one isolated atom of each species, (n_species,)."""
-        n = len(self.numbers)
-        nothing = np.zeros(0, dtype=np.int32)
-        return self.network(
-            self._one_hot(self.dtype)[:n],
-            mx.zeros((0, 3), dtype=self.dtype),
-            kernels.EdgeIndex.from_pairs(nothing, nothing, n),
-        )
+        dtype = self.dtype
+        species = self._one_hot(dtype)[: len(self.numbers)]
+        return self.network(species, mx.zeros((0, 3), dtype=dtype), self._no_edges)
 
     def node_energies(
         self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None
@@ -113,9 +111,10 @@ class Potential(mlx.nn.Module):
         if vectors is None:
             vectors = graph.edge_vectors()
         index = self._lookup(mx.int32)[graph.numbers]
-        species = self._one_hot(self.dtype)[index]
-        isolated = mx.concatenate([self.isolated_energies(), mx.zeros((1,), dtype=self.dtype)])
-        energies = self.network(species, vectors, graph.edges) - isolated[index]
+        alone = self.isolated_energies()
+        species = self._one_hot(alone.dtype)[index]
+        isolated = mx.concatenate([alone, mx.zeros((1,), dtype=alone.dtype)])
+        energies = self.network(species, vectors, graph.edges) - kernels.gather(isolated, index)
         # Matrix products round differently in batches of different sizes, so an atom without
         # neighbours would differ from the isolated one in its last digit.
         bonded = self._has_neighbors(graph, vectors)

@@ -67,3 +67,24 @@ def test_forces_add_up_to_nothing(case):
     np.testing.assert_allclose(forces.sum(axis=0), 0, atol=1e-11)
     nodes = np.array(results.node_energies)
     np.testing.assert_allclose(np.array(results.interaction_energy), [nodes.sum()], atol=1e-12)
+
+
+def test_energies_have_second_derivatives_in_the_weights():
+    """Forward over reverse in the weights, the isolated atoms' share included."""
+    potential = Potential(
+        PotentialConfig(numbers=[1, 8], cutoff=3.0, model=V2106Config(channels=2, lmax=1, layers=1))
+    )
+    potential.set_dtype(mx.float64)
+    positions = np.array([[0.0, 0, 0], [1.1, 0, 0.2]])
+    pair = graph.build([1, 8], positions, cutoff=3.0, dtype=mx.float64)
+    weight = potential.network.mp.layers[-1].sc.weight
+
+    def energy(w):
+        potential.network.mp.layers[-1].sc.weight = w
+        return (potential.node_energies(pair) ** 2).sum()
+
+    along = mx.ones_like(weight)
+    product = np.array(mx.jvp(mx.grad(energy), [weight], [along])[1][0])
+    plus, minus = (np.array(mx.grad(energy)(weight + h * along)) for h in (1e-4, -1e-4))
+    assert np.abs(product).max() > 0
+    assert np.abs((plus - minus) / 2e-4 - product).max() < 1e-6 * np.abs(product).max()
