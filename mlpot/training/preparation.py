@@ -145,7 +145,9 @@ def reference_energies(
 
 def _fits_E0s(config: TrainConfig, data: TrainingData) -> bool:
     """Whether energies of isolated atoms are fitted to the training frames."""
-    return config.E0s == "least_squares" or (config.E0s == "auto" and not data.isolated)
+    if config.E0s != "auto":
+        return config.E0s == "least_squares"
+    return not datasets.isolated_atom_energies(data.isolated)
 
 
 def doubt_about_E0s(config: TrainConfig, data: TrainingData) -> str:
