@@ -133,7 +133,7 @@ def find_blas() -> list[Finding]:
     status = _blas.status()
     if status.active:
         return [Finding("BLAS", f"{status.library}, {_threads(status.threads)}, {speed}")]
-    slow = "matrix products on the CPU are some 25 times slower than with OpenBLAS"
+    slow = "matrix products on the CPU are about ten times slower than with OpenBLAS"
     return [Finding("BLAS", f"netlib reference, {speed}", f"{slow}: {status.reason}")]
 
 
