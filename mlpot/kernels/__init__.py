@@ -3,6 +3,7 @@
 from .backend import BACKENDS, use
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
+from .dispatch import Choice, Report, clear_report, forced, report
 from .edges import EdgeIndex
 from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
 from .primitive import unary
@@ -10,14 +11,19 @@ from .segment import gather, segment_sum
 
 __all__ = [
     "BACKENDS",
+    "Choice",
     "Constant",
     "ConvolutionPath",
     "ConvolutionSpec",
     "EdgeIndex",
+    "Report",
+    "clear_report",
     "convolution",
     "cos",
     "exp",
+    "forced",
     "gather",
+    "report",
     "safe_norm",
     "segment_sum",
     "sigmoid",

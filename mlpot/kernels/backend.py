@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+import mlx.core as mx
+
 #: Names that `use` and the environment variable MLPOT_KERNELS take.
-BACKENDS = ("auto", "native", "reference")
+BACKENDS = ("auto", "native", "cuda", "metal", "reference")
 
 _chosen: ContextVar[str | None] = ContextVar("mlpot_kernels", default=None)
 
@@ -27,26 +29,37 @@ def chosen() -> str:
     return _check(os.environ.get("MLPOT_KERNELS") or "auto", "MLPOT_KERNELS")
 
 
+def _why_not(name: str) -> str:
+    """Why kernels cannot be had on this machine; empty if they can."""
+    if name == "native":
+        from . import native
+
+        return native.why_not()
+    if name == "cuda":
+        return "" if mx.cuda.is_available() else "this MLX has no CUDA backend or finds no GPU"
+    if name == "metal":
+        return "" if mx.metal.is_available() else "this MLX has no Metal backend or finds no GPU"
+    return ""
+
+
 @contextlib.contextmanager
 def use(name: str) -> Iterator[None]:
     """Choose the kernels within a ``with`` block, for this thread.
 
-    "auto" takes the native CPU kernels where they fit and plain MLX elsewhere; "reference" is
-    plain MLX everywhere; "native" is as "auto", but refuses to start where the native kernels
-    cannot be had.
+    "auto" takes the fastest kernels that fit and plain MLX where none do; "reference" is plain
+    MLX everywhere; "native" (CPU), "cuda" and "metal" allow these kernels alone, plain MLX where
+    they do not fit, and refuse to start where they cannot be had.
 
     Args:
-        name: "auto", "native" or "reference".
+        name: "auto", "native", "cuda", "metal" or "reference".
 
     Raises:
-        ValueError: another name, or native kernels that are not available, with the reason.
+        ValueError: another name, or kernels that are not available, with the reason.
     """
     _check(name, "the backend")
-    if name == "native":
-        from . import native
-
-        if not native.available():
-            raise ValueError(f"native kernels are not available: {native.why_not()}")
+    why_not = _why_not(name)
+    if why_not:
+        raise ValueError(f"{name} kernels are not available: {why_not}")
     token = _chosen.set(name)
     try:
         yield

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mlx.core as mx
 from jaxtyping import Float
 
-from . import native
+from . import dispatch, native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionPath, ConvolutionSpec
 from .edges import EdgeIndex
@@ -30,7 +30,8 @@ def _family(spec: ConvolutionSpec) -> dict:
     def values(name: str):
         def evaluate(a, b, c, *index):
             edges = EdgeIndex(*index)
-            if native.takes(a, b, c):
+            offers = (("native", lambda: native.refusal(a, b, c)),)
+            if dispatch.choose(f"convolution.{name}", offers) == "native":
                 return native.convolution(spec, name, (a, b, c), edges)[0]
             return getattr(plan, name)(a, b, c, edges)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import mlx.core as mx
 from jaxtyping import Float
 
-from . import native
+from . import dispatch, native
 from .primitive import unary
 
 
@@ -21,7 +21,10 @@ def _values(name: str, plain: Callable) -> Callable:
     """Values from the native kernel where it takes the array, else from plain MLX."""
 
     def value(x):
-        return native.elementary(name, x) if x.size and native.takes(x) else plain(x)
+        offers = (("native", lambda: native.refusal(x)),)
+        if dispatch.choose(f"elementary.{name}", offers) == "native":
+            return native.elementary(name, x)
+        return plain(x)
 
     return value
 

@@ -11,12 +11,12 @@ import functools
 import mlx.core as mx
 from jaxtyping import Int, Shaped
 
-from . import native
+from . import dispatch, native
 from .primitive import multilinear
 
 
 def _gathered(x: mx.array, index: mx.array) -> mx.array:
-    if x.size and native.takes(x):
+    if dispatch.choose("gather", (("native", lambda: native.refusal(x)),)) == "native":
         return native.gather(x, index)
     return mx.take(x, index, axis=0)
 
@@ -29,7 +29,8 @@ def _gather(n_rows: int):
 @functools.lru_cache(maxsize=512)
 def _segment_sum(n_segments: int):
     def value(x, index):
-        if x.size and native.takes(x):
+        offers = (("native", lambda: native.refusal(x)),)
+        if dispatch.choose("segment_sum", offers) == "native":
             return native.segment_sum(x, index, n_segments)
         zeros = mx.zeros((n_segments, *x.shape[1:]), dtype=x.dtype)
         return zeros.at[index].add(x) if x.size else zeros

@@ -148,7 +148,7 @@ def test_paths_must_cover_the_output():
 
 def test_unknown_backend_is_refused():
     with (
-        pytest.raises(ValueError, match="choose one of auto, native, reference"),
+        pytest.raises(ValueError, match="choose one of auto, native, cuda, metal, reference"),
         kernels.use("gpu"),
     ):
         pass

@@ -11,9 +11,9 @@ from .loader import (
     build,
     cache_state,
     num_threads,
+    refusal,
     set_num_threads,
     switched_off,
-    takes,
     why_not,
 )
 from .values import (
@@ -36,9 +36,9 @@ __all__ = [
     "elementary",
     "gather",
     "num_threads",
+    "refusal",
     "segment_sum",
     "set_num_threads",
     "switched_off",
-    "takes",
     "why_not",
 ]

@@ -14,7 +14,6 @@ import mlx.core as mx
 import numpy as np
 
 from ..._blas import num_threads as wanted_threads
-from ..backend import chosen
 from . import builder
 from .toolchain import CannotBuildError
 
@@ -125,21 +124,23 @@ def cache_state() -> CacheState:
     return "failed" if builder.failure_path().exists() else "absent"
 
 
-def takes(*arrays: mx.array) -> bool:
-    """Whether the kernels are right for these arrays: available, default device CPU, one precision.
+def refusal(*arrays: mx.array) -> str | None:
+    """Why the kernels cannot take these arrays; None if they can.
 
     Args:
-        arrays: the floating-point arguments of a primitive.
+        arrays: the floating-point arguments of a primitive: not empty, one precision (float32 or
+            float64), default device CPU.
     """
-    if chosen() == "reference":
-        return False
     types = {a.dtype for a in arrays}
-    return (
-        len(types) == 1
-        and types <= {mx.float32, mx.float64}
-        and mx.default_device() == mx.Device(mx.cpu)
-        and available()
-    )
+    if mx.default_device() != mx.Device(mx.cpu):
+        return "the default device is a GPU"
+    if len(types) != 1:
+        return f"mixed precision ({', '.join(sorted(str(t) for t in types))})"
+    if not types <= {mx.float32, mx.float64}:
+        return f"{types.pop()} is not float32 or float64"
+    if any(a.size == 0 for a in arrays):
+        return "an array is empty"
+    return None if available() else why_not()
 
 
 def num_threads() -> int:

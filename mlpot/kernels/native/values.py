@@ -34,7 +34,7 @@ ELEMENTARY_FUNCTIONS = (
 
 def _module() -> Any:
     found = loader.module()
-    assert found is not None, "ask native.takes(...) first"
+    assert found is not None, "ask native.refusal(...) first"
     return found
 
 
