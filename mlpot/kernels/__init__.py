@@ -4,9 +4,11 @@ from .backend import BACKENDS, use
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
 from .dispatch import Choice, Report, clear_report, forced, report
+from .edge_weights import edge_weights
 from .edges import EdgeIndex
 from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
 from .primitive import unary
+from .radial_convolution import radial_convolution
 from .segment import gather, segment_sum
 
 __all__ = [
@@ -20,9 +22,11 @@ __all__ = [
     "clear_report",
     "convolution",
     "cos",
+    "edge_weights",
     "exp",
     "forced",
     "gather",
+    "radial_convolution",
     "report",
     "safe_norm",
     "segment_sum",

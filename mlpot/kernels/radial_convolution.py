@@ -1,0 +1,118 @@
+"""The convolution whose edge weights come from a table and are never written.
+
+    w[e, :] = sum_{m < M} h[e, m] table[rows[e] + m, :]            (see `edge_weights`)
+    out     = convolution(spec, x, y, w, edges)
+
+With g the cotangent of out, T = <g, out> is linear in x, y, h, table and g, so every derivative of
+any order is one of five maps: to out, x, y, h and the table. Those to y and h share one pass over
+the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+from jaxtyping import Float, Int
+
+from . import dispatch
+from .convolution_reference import Plan
+from .convolution_spec import ConvolutionSpec
+from .edge_weights import (
+    adjoint_to_coefficients,
+    adjoint_to_table,
+    check_table,
+    weights_values,
+)
+from .edges import EdgeIndex
+from .multilinear_form import Arrays, MultilinearForm
+
+_N_EDGE_ARRAYS = 5
+
+
+def _reference(plan: Plan, n_coefficients: int, n_rows: int):
+    """Values of the five maps in plain MLX."""
+
+    def evaluate(
+        targets: tuple[str, ...], a: Arrays, edges: EdgeIndex, rows: mx.array | None
+    ) -> list[mx.array]:
+        results = []
+        for target in targets:
+            if target in ("out", "x", "y"):
+                w = weights_values(a["h"], a["table"], rows)
+                if target == "out":
+                    results.append(plan.conv(a["x"], a["y"], w, edges))
+                elif target == "x":
+                    results.append(plan.conv_x(a["y"], w, a["out"], edges))
+                else:
+                    results.append(plan.conv_y(a["x"], w, a["out"], edges))
+                continue
+            g = plan.conv_w(a["x"], a["y"], a["out"], edges)
+            if target == "h":
+                results.append(adjoint_to_coefficients(a["table"], g, rows, n_coefficients))
+            else:
+                results.append(adjoint_to_table(a["h"], g, rows, n_rows))
+        return results
+
+    return evaluate
+
+
+def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> MultilinearForm:
+    """The form T of a specification and a size of table."""
+    forms = spec.caches.setdefault("radial_forms", {})
+    key = (n_coefficients, n_rows)
+    if key in forms:
+        return forms[key]
+    reference = _reference(Plan(spec), n_coefficients, n_rows)
+
+    def evaluate(targets: tuple[str, ...], a: Arrays, index: Sequence[mx.array]):
+        edges = EdgeIndex(*index[:_N_EDGE_ARRAYS])
+        rows = index[_N_EDGE_ARRAYS] if len(index) > _N_EDGE_ARRAYS else None
+        # Backends are offered here, fastest first; each computes the gradients to all targets.
+        dispatch.choose(f"radial_convolution.{'_'.join(targets)}", ())
+        return reference(targets, a, edges, rows)
+
+    forms[key] = MultilinearForm(("x", "y", "h", "table", "out"), evaluate, joint=[("y", "h")])
+    return forms[key]
+
+
+def radial_convolution(
+    spec: ConvolutionSpec,
+    x: Float[mx.array, "n_nodes _"],
+    y: Float[mx.array, "_ _"],
+    h: Float[mx.array, "_ _"],
+    table: Float[mx.array, "_ _"],
+    rows: Int[mx.array, " _"] | None,
+    edges: EdgeIndex,
+) -> Float[mx.array, "n_nodes dim_out"]:
+    """``convolution(spec, x, y, edge_weights(h, table, rows), edges)`` without an array of weights.
+
+    Args:
+        spec: the paths.
+        x: (n_nodes, dim_x) component-major node features.
+        y: (n_edges, dim_y) edge harmonics.
+        h: (n_edges, M) coefficients of the table's rows.
+        table: (n_rows, n_weights).
+        rows: (n_edges,) int32 in 0..n_rows-M, first row of each edge; None: the table has M rows
+            and all are used.
+        edges: edge list sorted by receiver.
+
+    Returns:
+        (n_nodes, dim_out) component-major.
+
+    Raises:
+        ValueError: arrays do not have the sizes that the specification and each other need.
+    """
+    check_table(h, table, rows)
+    widths = {"x": (x, spec.dim_x), "y": (y, spec.dim_y), "the table": (table, spec.n_weights)}
+    for name, (array, width) in widths.items():
+        if array.shape[1] != width:
+            raise ValueError(f"{name} has {array.shape[1]} columns, the convolution needs {width}")
+    for name, array in {"y": y, "h": h}.items():
+        if array.shape[0] != edges.n_edges:
+            raise ValueError(f"{name} has {array.shape[0]} rows, there are {edges.n_edges} edges")
+    if edges.n_edges == 0 or not spec.paths or h.shape[1] == 0:
+        return mx.zeros((x.shape[0], spec.dim_out), dtype=x.dtype)
+    index = [*edges.arrays().values(), *(() if rows is None else (rows,))]
+    arrays = {"x": x, "y": y, "h": h, "table": table}
+    return _form(spec, h.shape[1], table.shape[0]).gradient("out", arrays, index)
