@@ -62,6 +62,8 @@ Rules that hold for both
   Metal, a pointer in CUDA); numbers that seldom vary are written into the text.
 - Index arrays directly (``x[i]``). No pointers to them: in Metal an input of fewer than 8 elements
   lies in another address space than a larger one. Arrays are row-contiguous.
+- Metal has more keywords: no variable is called ``thread``, ``device``, ``constant``, ``kernel``,
+  ``half``, ``vec`` or as one of its functions (``fract``, ``step``, ``mix``, ...).
 - No thread ids in the header: Metal hands them to the kernel only.
 - No atomics: every result is summed in a fixed order, so two runs give the same bits.
 - Device memory is not ordered by BARRIER: no thread reads what another has written there.

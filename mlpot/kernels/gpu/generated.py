@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
@@ -22,7 +21,6 @@ MAX_BLOCKS_YZ = 65535
 Size = int | tuple[int, ...]
 
 
-@lru_cache(maxsize=1)
 def running_dialect() -> Dialect | None:
     """The dialect of this machine's GPU; None without one."""
     if mx.metal.is_available():
