@@ -70,3 +70,23 @@ make_environment() {
         -c "$root/constraints.txt" -e "$root[$extras]" || fail "the installation failed"
     echo "$wanted" >"$stamp"
 }
+
+# Whether GPU kernels can be checked without a GPU: clang with its sanitizers, on Linux. Installs
+# them where that can be done without asking (as root with apt-get).
+find_emulator_tools() {
+    local packages=(clang-16 libclang-rt-16-dev llvm-16) version
+    [ "$(uname -s)" = Linux ] || return 1
+    for version in 16 17 18 19 20 21 22 23; do
+        if command -v "clang++-$version" >/dev/null && command -v "llvm-symbolizer-$version" >/dev/null; then
+            return 0
+        fi
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "Installing ${packages[*]} ..."
+        { apt-get install -qq -y --no-install-recommends "${packages[@]}" ||
+            { apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}"; }
+        } >/dev/null 2>&1 && return 0
+    fi
+    echo "clang 16 is missing; on Debian: sudo apt-get install ${packages[*]}" >&2
+    return 1
+}
