@@ -1,0 +1,1 @@
+"""The benchmark harness behind evals/run.py: see docs/performance.md."""

@@ -1,0 +1,41 @@
+"""What a report says about the machine."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def describe(command: str) -> dict:
+    """Machine, date and command."""
+    return {
+        "command": command,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "load": [round(x, 2) for x in os.getloadavg()],
+        "gpu": _gpu(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(s.split(":")[1].strip() for s in lines if s.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def _gpu() -> str:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ""
+    command = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip()

@@ -1,0 +1,93 @@
+"""What is compared: names, the adapters that run them, and which cases they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cases import Case
+
+OPERATIONS = (
+    "spherical_harmonics",
+    "weighted_tensor_product_uvu",
+    "scatter_sum",
+    "full_tensor_product",
+    "fully_connected_tensor_product",
+    "linear",
+)
+CONVOLUTIONS = ("convolution", "radial_convolution")
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One column of the comparison.
+
+    Args:
+        name: as in the report.
+        adapter: module that builds its jobs.
+        python: "mlpot", "torch", or the name of a peer's own Python.
+        cases: those that it takes; None: all.
+        phases: those that it takes; None: all.
+        compiled: whether `mx.compile` is applied.
+        environment: variables of its process.
+        same_function: False for models that compute something else, of like size.
+        devices: where it runs.
+    """
+
+    name: str
+    adapter: str
+    python: str
+    cases: tuple[str, ...] | None = None
+    phases: tuple[str, ...] | None = None
+    compiled: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
+    same_function: bool = True
+    devices: tuple[str, ...] = ("cpu", "gpu")
+
+    def takes(self, case: Case, phase: str, device: str) -> bool:
+        """Whether it computes this."""
+        return (
+            device in self.devices
+            and (self.cases is None or case.name in self.cases)
+            and (self.phases is None or phase in self.phases)
+        )
+
+
+_REFERENCE = (("MLPOT_KERNELS", "reference"),)
+_KERNELS = (("MLPOT_KERNELS", "auto"),)
+_MODELS = ("gate_points_2102", "v2106_simple_network", "v2106_attributed_network")
+
+_ALL = (
+    Implementation("e3nn", "for_e3nn", "torch"),
+    Implementation("mlpot-reference", "for_mlpot", "mlpot", environment=_REFERENCE),
+    # Compiling a whole model in plain operations takes minutes, on CPUs and GPUs.
+    Implementation(
+        "mlpot-reference-compiled", "for_mlpot", "mlpot", cases=OPERATIONS, compiled=True,
+        environment=_REFERENCE,
+    ),
+    Implementation("mlpot-kernels", "for_mlpot", "mlpot", environment=_KERNELS),
+    # With kernels little is left to compile. On CPUs it still is a C++ compiler for each piece.
+    Implementation(
+        "mlpot-kernels-compiled", "for_mlpot", "mlpot", compiled=True, environment=_KERNELS,
+        phases=("forward", "train", "forces", "force-train", "hvp"), devices=("gpu",),
+    ),
+    Implementation(
+        "cuequivariance", "for_cuequivariance", "torch", cases=("convolution",), devices=("gpu",),
+    ),
+    Implementation(
+        "e3nn-mlx", "for_e3nn_mlx", "e3nn-mlx", cases=OPERATIONS + _MODELS[1:2],
+        phases=("forward", "train", "forces"),
+    ),
+    Implementation(
+        "nequip", "for_nequip", "nequip", cases=("potential",), phases=("forces",),
+        same_function=False,
+    ),
+    Implementation(
+        "mace", "for_mace", "mace", cases=("potential",), phases=("forces",), same_function=False,
+    ),
+    Implementation(
+        "mace-cuequivariance", "for_mace", "mace", cases=("potential",), phases=("forces",),
+        same_function=False, devices=("gpu",),
+    ),
+)  # fmt: skip
+
+IMPLEMENTATIONS = {i.name: i for i in _ALL}

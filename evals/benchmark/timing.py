@@ -1,0 +1,158 @@
+"""One phase of one case: everybody prepares, outputs are compared, repeats are interleaved."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .agreement import TOLERANCES, difference
+from .cases import Case
+from .crew import Crew
+from .process import WorkerFailedError
+from .statistics import Spread, speedup
+
+#: What speedups are given over, the first that has run.
+BASELINES = ("e3nn", "mlpot-reference", "mlpot-kernels")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long is measured.
+
+    Args:
+        least: repeats at least.
+        most: repeats at most.
+        seconds: aimed at for all repeats of a phase.
+        call_seconds: shorter calls are repeated within a repeat until they take this long.
+        limit: seconds after which building and first call (with compilation) are given up.
+    """
+
+    least: int
+    most: int
+    seconds: float
+    call_seconds: float
+    limit: float
+
+    def calls(self, call: float) -> int:
+        """Calls in one repeat."""
+        return max(1, math.ceil(self.call_seconds / max(call, 1e-6)))
+
+    def repeats(self, once: float) -> int:
+        """Repeats, if all implementations together take this long for one."""
+        return min(self.most, max(self.least, int(self.seconds / max(once, 1e-6))))
+
+
+Row = dict[str, Any]
+
+
+def measure(crew: Crew, case: Case, phase: str, inputs: Path, plan: Plan) -> list[Row]:
+    """Rows of one phase, one for each implementation that takes it, absent ones included."""
+    crew.start()
+    rows, outputs = {}, {}
+    for implementation in crew.implementations:
+        name = implementation.name
+        if not implementation.takes(case, phase, crew.machine.device):
+            continue
+        rows[name] = new_row(case, phase, name, implementation.compiled, crew)
+        if name in crew.absent:
+            rows[name]["status"] = crew.absent[name]
+            continue
+        try:
+            outputs[name] = _prepare(crew, case, phase, inputs, plan, rows[name])
+        except WorkerFailedError as error:
+            rows[name]["status"] = f"failed: {error}"
+            crew.drop(name)
+    same = [i.name for i in crew.implementations if i.same_function]
+    compare(rows, {k: v for k, v in outputs.items() if k in same}, phase)
+    good = [name for name, row in rows.items() if row["status"] == "ok"]
+    _time(crew, rows, good, plan)
+    rank(rows)
+    return list(rows.values())
+
+
+def new_row(case: Case, phase: str, name: str, compiled: bool, crew: Crew) -> Row:
+    """A row before anything is known."""
+    return {
+        "case": case.name,
+        "label": case.label,
+        "phase": phase,
+        "implementation": name,
+        "mode": "compiled" if compiled else "eager",
+        "device": crew.machine.device,
+        "threads": crew.machine.threads,
+        "status": "ok",
+    }
+
+
+def _prepare(crew: Crew, case: Case, phase: str, inputs: Path, plan: Plan, row: Row) -> dict:
+    name = row["implementation"]
+    out = crew.machine.folder / f"{name}.npz"
+    request = {"do": "prepare", "case": dataclasses.asdict(case), "phase": phase}
+    facts = crew.running[name].ask(
+        request | {"inputs": str(inputs), "out": str(out)}, limit=plan.limit
+    )
+    row |= {key: facts[key] for key in ("build_s", "first_s", "warm_s", "call_s", "paths")}
+    with np.load(out) as file:
+        return dict(file)
+
+
+def compare(rows: Mapping[str, Row], outputs: Mapping[str, dict], phase: str) -> None:
+    """Take those out of the timing that do not agree with the first baseline that has run."""
+    baseline = next((name for name in BASELINES if name in outputs), None)
+    if baseline is None:
+        return
+    for name, found in outputs.items():
+        error = difference(found, outputs[baseline])
+        rows[name] |= {"compared_with": baseline, "error": error, "tolerance": TOLERANCES[phase]}
+        if not error <= TOLERANCES[phase]:
+            rows[name]["status"] = (
+                f"differs: {error:.1e} from {baseline}, allowed {TOLERANCES[phase]:.0e}"
+            )
+
+
+def _time(crew: Crew, rows: dict[str, Row], names: list[str], plan: Plan) -> None:
+    calls = {name: plan.calls(rows[name]["call_s"]) for name in names}
+    once = sum(calls[name] * rows[name]["call_s"] for name in names)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    start = time.perf_counter()
+    for repeat in range(plan.repeats(once)):
+        late = time.perf_counter() - start > 2 * plan.seconds
+        if late and repeat >= plan.least:
+            break
+        # Everybody takes each place in the order in turn.
+        turn = repeat % max(len(names), 1)
+        for name in names[turn:] + names[:turn]:
+            short = rows[name]["call_s"] < 0.25
+            request = {"do": "time", "calls": calls[name], "settle": short}
+            try:
+                answer = crew.running[name].ask(request, limit=plan.limit)
+            except (WorkerFailedError, KeyError) as error:
+                if rows[name]["status"] == "ok":
+                    rows[name]["status"] = f"failed: {error}"
+                    crew.drop(name)
+                continue
+            seconds[name].append(answer["seconds"])
+    for name in names:
+        if rows[name]["status"] == "ok":
+            rows[name] |= {"calls": calls[name], "seconds": seconds[name]}
+
+
+def rank(rows: Mapping[str, Row]) -> None:
+    """Add medians, and the speedup of each row over each other one of the same phase."""
+    timed = {name: row for name, row in rows.items() if row.get("seconds")}
+    baseline = next((name for name in BASELINES if name in timed), None)
+    for row in timed.values():
+        row["time_s"] = Spread.of(row["seconds"]).dictionary()
+        row["faster_than"] = {
+            other: speedup(timed[other]["seconds"], row["seconds"]).dictionary()
+            for other in timed
+            if timed[other] is not row
+        }
+        row["baseline"] = baseline

@@ -1,0 +1,113 @@
+"""A worker: builds one case under one implementation and times calls of it on request.
+
+    python -m benchmark.worker IMPLEMENTATION
+
+Requests: ``prepare`` (build, call once, write the outputs, warm up), ``time`` (so many calls),
+``memory`` (peak of one call). See `process` for the other side.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .cases import Case
+from .channel import serve, take_stdout
+from .implementations import IMPLEMENTATIONS
+from .jobs import Job
+
+#: Warm is who has made this many calls in a row within this factor of the fastest: TorchScript,
+#: for one, compiles again and again during the first calls.
+STEADY_CALLS, STEADY_FACTOR = 3, 1.5
+#: No more warming up beyond this, or beyond this many calls.
+WARM_SECONDS, WARM_CALLS = 20.0, 50
+
+
+class Worker:
+    """What a worker does with the requests."""
+
+    def __init__(self, name: str) -> None:
+        self.implementation = IMPLEMENTATIONS[name]
+        self.adapter: Any = None
+        self.job: Job | None = None
+
+    def hello(self) -> dict:
+        """Versions, or what is missing."""
+        start = time.perf_counter()
+        try:
+            self.adapter = importlib.import_module(f".{self.implementation.adapter}", __package__)
+            versions = self.adapter.start(self.implementation.name)
+        except ImportError as error:
+            return {"not_installed": str(error)}
+        return {"versions": versions, "import_s": time.perf_counter() - start}
+
+    def answer(self, request: dict) -> dict:
+        """Do what is asked."""
+        return getattr(self, request.pop("do"))(**request)
+
+    def prepare(self, case: dict, phase: str, inputs: str, out: str, warm: bool = True) -> dict:
+        """Build, call once, keep the outputs, warm up."""
+        with np.load(inputs) as file:
+            arrays = dict(file)
+        start = time.perf_counter()
+        self.job = None
+        job = self.adapter.prepare(Case(**case), phase, arrays, self.implementation.compiled)
+        built = time.perf_counter()
+        result = job.call()
+        first = time.perf_counter()
+        done_at = time.time()
+        np.savez(out, **job.outputs(result))
+        self.job = job
+        seconds = warm_up(job.call) if warm else [first - built]
+        return {
+            "build_s": built - start,
+            "first_s": first - built,
+            "warm_s": sum(seconds) if warm else 0.0,
+            "call_s": min(seconds),
+            "done_at": done_at,
+            "paths": self.adapter.paths(),
+        }
+
+    def time(self, calls: int, settle: bool) -> dict:
+        """Mean seconds of some calls; ``settle``: after one that does not count."""
+        assert self.job is not None
+        if settle:
+            self.job.call()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            self.job.call()
+        return {"seconds": (time.perf_counter() - begin) / calls}
+
+    def memory(self) -> dict:
+        """Bytes at the peak of one call beyond those before anything was built."""
+        assert self.job is not None
+        return {"peak": self.adapter.peak(self.job.call)}
+
+
+def warm_up(call: Callable[[], Any]) -> list[float]:
+    """Call until the time is steady; seconds of each call."""
+    seconds: list[float] = []
+    while len(seconds) < WARM_CALLS and sum(seconds) < WARM_SECONDS:
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+        last = seconds[-STEADY_CALLS:]
+        if len(last) == STEADY_CALLS and max(last) <= STEADY_FACTOR * min(seconds):
+            break
+    return seconds
+
+
+def main() -> None:
+    """Serve one implementation."""
+    pipe = take_stdout()
+    worker = Worker(sys.argv[1])
+    serve(pipe, worker.hello(), worker.answer)
+
+
+if __name__ == "__main__":
+    main()
