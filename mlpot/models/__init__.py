@@ -2,9 +2,10 @@
 
 from . import gate_points, v2103, v2106
 from .backbones import GatePointsBackbone, V2106Backbone
-from .config import GatePointsConfig, NamedBackbone, PotentialConfig, V2106Config
+from .config import GatePointsConfig, NamedBackbone, NequIPConfig, PotentialConfig, V2106Config
 from .message_passing import MessagePassing
 from .messages import MessageSum
+from .nequip import NequIPBackbone, NequIPLayer
 from .point_convolution import PointConvolution
 from .point_graph import PointGraph, point_graph
 from .potential import Potential
@@ -17,6 +18,9 @@ __all__ = [
     "MessagePassing",
     "MessageSum",
     "NamedBackbone",
+    "NequIPBackbone",
+    "NequIPConfig",
+    "NequIPLayer",
     "PointConvolution",
     "PointGraph",
     "Potential",

@@ -10,15 +10,11 @@ from jaxtyping import Float
 
 from mlpot import kernels, o3
 
-from .config import BackboneConfig, GatePointsConfig, V2106Config
+from .config import BackboneConfig, GatePointsConfig, NequIPConfig, V2106Config
 from .gate_points import GatePointsLayers
 from .message_passing import MessagePassing
+from .nequip import NequIPBackbone, scalars
 from .point_networks import V2106, harmonics, hidden_irreps, radial_embedding
-
-
-def scalars(n: int) -> o3.Irreps:
-    """n x 0e."""
-    return o3.Irreps([(n, (0, 1))])
 
 
 class V2106Backbone(mlx.nn.Module):
@@ -39,6 +35,8 @@ class V2106Backbone(mlx.nn.Module):
 
     #: Number of continuous derivatives of the energy at the cutoff.
     smoothness = math.inf
+    #: Whether mirror images have the same energy.
+    mirror_symmetric = True
 
     def __init__(
         self, config: V2106Config, n_species: int, cutoff: float, num_neighbors: float
@@ -101,6 +99,8 @@ class GatePointsBackbone(mlx.nn.Module):
 
     #: Number of continuous derivatives of the energy at the cutoff.
     smoothness = 2
+    #: Whether mirror images have the same energy.
+    mirror_symmetric = True
 
     def __init__(
         self, config: GatePointsConfig, n_species: int, cutoff: float, num_neighbors: float
@@ -143,8 +143,10 @@ def unit_variance(
 
 def build_backbone(
     config: BackboneConfig, n_species: int, cutoff: float, num_neighbors: float
-) -> V2106Backbone | GatePointsBackbone:
+) -> V2106Backbone | GatePointsBackbone | NequIPBackbone:
     """The backbone that a configuration describes; arguments as of `V2106Backbone`."""
+    if isinstance(config, NequIPConfig):
+        return NequIPBackbone(config, n_species, cutoff, num_neighbors)
     if isinstance(config, GatePointsConfig):
         return GatePointsBackbone(config, n_species, cutoff, num_neighbors)
     return V2106Backbone(config, n_species, cutoff, num_neighbors)

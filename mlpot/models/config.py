@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, field_validator
 from mlpot.config import StrictModel
 from mlpot.elements import SYMBOLS
 
+from .nequip_config import NequIPConfig
+
 
 class V2106Config(StrictModel):
     """Sizes of the v2106 backbone."""
@@ -61,7 +63,7 @@ def _named(model: Any) -> Any:
     return model
 
 
-BackboneConfig = V2106Config | GatePointsConfig
+BackboneConfig = V2106Config | GatePointsConfig | NequIPConfig
 
 #: A backbone in a configuration: ``name`` chooses which (v2106 where it is left out).
 NamedBackbone = Annotated[BackboneConfig, Field(discriminator="name"), BeforeValidator(_named)]

@@ -34,11 +34,12 @@ def gate_for(
     irreps_hidden: o3.Irreps,
     normalization: Convention,
     merge_scalars: bool = True,
+    even_gate: str = "sigmoid",
 ) -> Gate:
     """The gate that gives those hidden irreps that are reachable from input times edge.
 
-    l = 0 blocks are activated (even silu, odd tanh); the others are multiplied by sigmoid of 0e
-    gates where 0e is reachable, else by tanh of 0o gates. ``merge_scalars``: neighbouring l = 0
+    l = 0 blocks are activated (even silu, odd tanh); the others are multiplied by ``even_gate`` of
+    0e gates where 0e is reachable, else by tanh of 0o gates. ``merge_scalars``: neighbouring l = 0
     blocks of one irrep become one, which orders the weights of the next layer as e3nn's do in all
     families but gate_points.
     """
@@ -53,7 +54,7 @@ def gate_for(
     ir_gate = o3.Irrep("0e") if reachable(o3.Irrep("0e")) else o3.Irrep("0o")
     gates = o3.Irreps([(mul, ir_gate) for mul, _ in gated]).simplify()
     by_parity = {1: "silu", -1: "tanh"}
-    gate_by_parity = {1: "sigmoid", -1: "tanh"}
+    gate_by_parity = {1: even_gate, -1: "tanh"}
     return Gate(
         scalars,
         [by_parity[ir.p] for _, ir in scalars],

@@ -48,6 +48,8 @@ class MessageSum:
         self.irreps_out, place, _ = o3.Irreps(
             [(irreps_in[i].mul, ir) for i, _, ir in triples]
         ).sort()
+        #: Blocks of input, of edge attribute and of output of each path, in the weights' order.
+        self.paths = [(i, j, k) for (i, j, _), k in zip(triples, place, strict=True)]
         copies = [0] * len(triples)
         for (_, j, _), k in zip(triples, place, strict=True):
             copies[k] = irreps_edge_attr[j].mul

@@ -73,6 +73,11 @@ class Potential(mlx.nn.Module):
         own = self.network.smoothness
         return own if self._zbl is None else min(own, self._zbl.smoothness)
 
+    @property
+    def mirror_symmetric(self) -> bool:
+        """Whether mirror images have the same energy; a few published potentials break this."""
+        return self.network.mirror_symmetric
+
     def check_elements(self, numbers: Iterable[int]) -> None:
         """Refuse elements that the potential was not made for.
 

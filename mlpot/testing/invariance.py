@@ -58,7 +58,12 @@ def rotations(potential: Potential, seed: int = 0) -> None:
 
 
 def reflections(potential: Potential, seed: int = 0) -> None:
-    """A reflection (and inversion) keeps the energy and reflects forces and stress."""
+    """A reflection (and inversion) keeps the energy and reflects forces and stress.
+
+    A potential that says it is not mirror symmetric is not held to it.
+    """
+    if not potential.mirror_symmetric:
+        return
     turn = rotation(np.random.default_rng(seed + 1))
     _map(potential, seed, turn @ np.diag([1.0, -1.0, 1.0]) @ turn.T, "after a reflection")
     _map(potential, seed, -np.eye(3), "after an inversion")

@@ -1,0 +1,120 @@
+"""The NequIP family beyond what the battery checks of every backbone."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from mlpot import graph, o3
+from mlpot.models import NequIPConfig, Potential, PotentialConfig
+from mlpot.models.nequip import RadialBasis, RMSLayerNorm
+from mlpot.testing import CHECKS, available_backends, run_battery
+
+VARIANTS = {
+    "both parities": {"parity": "both", "self_connection": "linear"},
+    "Nequix": {"layer_norm": True, "embedding": False, "self_connection": "linear"},
+    "SevenNet": {
+        "parity": "even", "envelope": "xplor", "xplor_on": 2.5, "train_basis": True,
+        "self_connection": "linear",
+    },
+}  # fmt: skip
+
+
+def small(layers: int = 2, cutoff: float = 3.0, **options) -> Potential:
+    mx.random.seed(layers)
+    model = NequIPConfig(**{"channels": 4, "lmax": 2, "layers": layers, **options})
+    return Potential(
+        PotentialConfig(numbers=[1, 8], cutoff=cutoff, model=model, avg_num_neighbors=30.0)
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_pass_every_check(variant):
+    results = run_battery(small(**VARIANTS[variant]), backends=[available_backends()[-1]])
+    assert [r.check for r in results] == list(CHECKS)
+    assert [f"{r.check}: {r.message}" for r in results if not r.passed] == []
+
+
+def test_only_even_harmonics_break_mirror_symmetry():
+    # A handed invariant needs three vectors, one a layer.
+    rng = np.random.default_rng(0)
+    xyz = rng.uniform(-1.2, 1.2, (5, 3))
+    difference = {}
+    for parity in ("natural", "both", "even"):
+        potential = small(layers=4, parity=parity)
+        with mx.stream(mx.cpu):
+            potential.set_dtype(mx.float64)
+            energies = [
+                potential.interaction_energy(
+                    graph.build([1, 8, 1, 8, 1], x, cutoff=3.0, dtype=mx.float64)
+                ).item()
+                for x in (xyz, -xyz)
+            ]
+        difference[parity] = abs(energies[0] - energies[1]) / abs(energies[0])
+        assert potential.mirror_symmetric == (parity != "even")
+    assert difference["natural"] < 1e-12
+    assert difference["both"] < 1e-12
+    assert difference["even"] > 1e-6
+
+
+def test_layer_norm_follows_its_equation():
+    irreps = o3.Irreps("3x0e+2x1o+1x2e")
+    norm = RMSLayerNorm(irreps)
+    rng = np.random.default_rng(1)
+    gammas = rng.normal(size=6)
+    norm.weight = mx.array(gammas)
+    x = rng.normal(size=(4, irreps.dim))
+    blocks = [x[:, :3], x[:, 3:9], x[:, 9:]]
+    square = sum((b**2).sum(axis=1) / (3 * d**2) for b, d in zip(blocks, (1, 3, 5), strict=True))
+    # Component-major: the channels of a block follow each other.
+    per_column = np.concatenate([gammas[:3], np.tile(gammas[3:5], 3), np.tile(gammas[5:], 5)])
+    expected = x * per_column / np.sqrt(square + 1e-12)[:, None]
+    np.testing.assert_allclose(np.array(norm(mx.array(x))), expected, rtol=2e-6)
+
+
+def test_basis_follows_its_equation():
+    r = np.linspace(0.2, 3.9, 9)
+    n = np.arange(1, 5)
+    waves = 2 / 4.0 * np.sin(n * np.pi / 4.0 * r[:, None]) / r[:, None]
+    u = r / 4.0
+    polynomial = 1 - 28 * u**6 + 48 * u**7 - 21 * u**8
+    on, rc = 3.0, 4.0
+    xplor = (rc**2 - r**2) ** 2 * (rc**2 + 2 * r**2 - 3 * on**2) / (rc**2 - on**2) ** 3
+    xplor = np.where(r < on, 1.0, xplor)
+    for options, envelope in (
+        ({}, polynomial),
+        ({"train_basis": True}, polynomial),
+        ({"envelope": "xplor", "xplor_on": on}, xplor),
+    ):
+        basis = RadialBasis(NequIPConfig(number_of_basis=4, **options), 4.0)
+        with mx.stream(mx.cpu):
+            basis.set_dtype(mx.float64)
+            found = np.array(basis(mx.array(r, dtype=mx.float64)))
+        tolerance = 1e-6 if "train_basis" in options else 1e-13
+        np.testing.assert_allclose(found, waves * envelope[:, None], rtol=0, atol=tolerance)
+
+
+def test_trained_frequencies_are_weights_and_fixed_ones_are_not():
+    def names(potential):
+        return {name for name, _ in tree_flatten(potential.parameters())}
+
+    assert names(small(train_basis=True)) - names(small()) == {"network.basis.frequencies"}
+
+
+def test_irreps_can_be_given():
+    potential = small(irreps="6x0e+4x1o+2x2e", lmax=2)
+    assert str(potential.network.layers[0].irreps_out) == "6x0e+4x1o+2x2e"
+    assert str(potential.network.layers[-1].irreps_out) == "6x0e"
+
+
+def test_what_does_not_fit_together_is_refused():
+    with pytest.raises(ValueError, match="xplor_on belongs to envelope"):
+        NequIPConfig(envelope="xplor")
+    with pytest.raises(ValueError, match="xplor_on belongs to envelope"):
+        NequIPConfig(xplor_on=3.0)
+    with pytest.raises(ValueError, match="less than the cutoff"):
+        small(envelope="xplor", xplor_on=3.0)
+    with pytest.raises(ValueError, match="no 0e channels"):
+        NequIPConfig(irreps="4x1o")
