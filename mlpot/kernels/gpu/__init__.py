@@ -1,15 +1,33 @@
 """Values of the primitives from generated kernels, for Apple's and NVIDIA's GPUs."""
 
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
+from .elementary import activation, activation_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
+from .refusals import offers, refusal
+from .segment import (
+    gather,
+    gather_refusal,
+    segment_starts,
+    segment_sum,
+    segment_sum_refusal,
+)
 
 __all__ = [
     "DIALECTS",
     "WORD_OF_TYPE",
     "Dialect",
     "GeneratedKernel",
+    "activation",
+    "activation_refusal",
     "device_refusal",
+    "gather",
+    "gather_refusal",
     "grid_refusal",
     "literal",
+    "offers",
+    "refusal",
     "running_dialect",
+    "segment_starts",
+    "segment_sum",
+    "segment_sum_refusal",
 ]

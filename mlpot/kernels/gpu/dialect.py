@@ -47,6 +47,8 @@ Words
 ``EXP`` ``LOG`` ``SQRT`` ``RSQRT`` ``SIN`` ``COS`` ``TANH`` ``FMA`` ``FABS`` ``FMIN`` ``FMAX``
 ``FLOOR``
     float32 functions, accurate ones
+``NOT_A_NUMBER``
+    float
 ``FLOAT16`` ``BFLOAT16``
     number types of storage; write ``float(x[i])`` and ``BFLOAT16(value)``: no arithmetic in them
 ``INDEX``
@@ -127,6 +129,7 @@ _WORDS: dict[Dialect, dict[str, str]] = {
         "SHARED": "threadgroup",
         "CONSTANT": "constant",
         "FUNCTION": "inline",
+        "NOT_A_NUMBER": "NAN",
         "FLOAT16": "half",
         "BFLOAT16": "bfloat16_t",
         "SIMD_SUM": "simd_sum",
@@ -140,6 +143,7 @@ _WORDS: dict[Dialect, dict[str, str]] = {
         "SHARED": "__shared__",
         "CONSTANT": "__constant__",
         "FUNCTION": "__device__ inline",
+        "NOT_A_NUMBER": "__int_as_float(0x7fc00000)",
         "FLOAT16": "__half",
         "BFLOAT16": "__nv_bfloat16",
         "SIMD_SUM": "mlpot_simd_sum",

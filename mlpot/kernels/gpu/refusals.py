@@ -1,0 +1,41 @@
+"""Whether GPU kernels can take some arrays here, and under which name they are offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from .dialect import WORD_OF_TYPE, Dialect
+from .generated import device_refusal, running_dialect
+
+#: Number types that the kernels read and write; they compute in float32.
+NUMBER_TYPES = tuple(WORD_OF_TYPE)
+
+
+def refusal(*arrays: mx.array, types: tuple[mx.Dtype, ...] = NUMBER_TYPES) -> str | None:
+    """Why no GPU kernel takes these floating-point arrays; None if they fit.
+
+    Args:
+        arrays: not empty, with at least one dimension, of one number type.
+        types: number types that the kernel has.
+    """
+    refused = device_refusal()
+    if refused:
+        return refused
+    found = {a.dtype for a in arrays}
+    if len(found) != 1:
+        return f"mixed precision ({', '.join(sorted(str(t) for t in found))})"
+    if not found <= set(types):
+        return f"{found.pop()} is not one of {', '.join(str(t) for t in types)}"
+    if any(a.ndim == 0 for a in arrays):
+        return "a number, not an array"
+    if any(a.size == 0 for a in arrays):
+        return "an array is empty"
+    return None
+
+
+def offers(check: Callable[[], str | None]) -> tuple[tuple[Dialect, Callable[[], str | None]], ...]:
+    """What `dispatch.choose` takes: this machine's kind of GPU with its check, if it has one."""
+    dialect = running_dialect()
+    return () if dialect is None else ((dialect, check),)
