@@ -90,10 +90,11 @@ def _model(name: str, preset: str, n: int, e: int, mul: int, lmax: int, phases=M
 
 
 def _models(preset: str, n: int, e: int, mul: int, lmax: int) -> list[Case]:
+    few = ("forward", "forces")
     return [
-        _model("gate_points_2102", preset, n, e, mul, lmax),
+        _model("gate_points_2102", preset, n, e, mul, lmax, few if preset == "smoke" else MODEL),
         _model("v2106_simple_network", preset, n, e, mul, lmax),
-        _model("v2106_attributed_network", preset, n, e, mul, lmax, ("forward", "train", "forces")),
+        _model("v2106_attributed_network", preset, n, e, mul, lmax, few),
     ]
 
 

@@ -55,7 +55,7 @@ def measure(crew: Crew, case: Case, phase: str, inputs: Path, limit: float) -> l
                 rows[name]["status"] = f"failed: {error}"
             finally:
                 process.end()
-    compare(rows, outputs, phase)
+    compare(rows, outputs, case, phase)
     for row in rows.values():
         if row["status"] != "ok":
             row.pop("seconds", None)

@@ -17,11 +17,11 @@ import cuequivariance_torch as cuet  # noqa: E402
 import torch  # noqa: E402
 from e3nn import o3  # noqa: E402
 
-from . import e3nn_operations, for_e3nn  # noqa: E402
+from . import e3nn_operations, for_e3nn, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
-from .for_e3nn import paths, peak  # noqa: E402, F401
 from .jobs import Job  # noqa: E402
 from .random_numbers import normal  # noqa: E402
+from .torch_worker import paths, peak  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def start(name: str) -> dict[str, str]:
 def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: bool) -> Job:
     """The job of a case."""
     assert not compiled
-    device, settings = for_e3nn.device(), case.settings
+    device, settings = torch_worker.device(), case.settings
     product = e3nn_operations.uvu(settings)
     method = "uniform_1d" if device.type == "cuda" else "naive"
     module = cuet.SegmentedPolynomial(polynomial(product), method=method).to(device)
@@ -58,7 +58,9 @@ def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: boo
     }
     inputs = {k: torch.tensor(a, device=device) for k, a in numbers.items()}
     cotangent = normal(case.seed, "cotangent", (settings["n"], product.irreps_out.dim))
-    job = for_e3nn.job(_phase(phase, function, inputs, component_major(cotangent, layouts["out"])))
+    job = torch_worker.job(
+        _phase(phase, function, inputs, component_major(cotangent, layouts["out"]))
+    )
 
     def outputs(found) -> dict[str, np.ndarray]:
         return {
@@ -76,7 +78,7 @@ def _phase(phase: str, function: Callable, inputs: dict, cotangent: np.ndarray) 
                 return {"out": function(*inputs.values())}
 
         return forward
-    given = torch.tensor(cotangent, device=for_e3nn.device())
+    given = torch.tensor(cotangent, device=torch_worker.device())
     for x in inputs.values():
         x.requires_grad_()
 

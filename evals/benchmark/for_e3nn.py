@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,63 +12,27 @@ warnings.filterwarnings("ignore")
 import e3nn  # noqa: E402
 import torch  # noqa: E402
 
-from . import e3nn_models, e3nn_operations  # noqa: E402
+from . import e3nn_models, e3nn_operations, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
 from .jobs import Job  # noqa: E402
 from .random_numbers import normal  # noqa: E402
-
-
-def device() -> torch.device:
-    """The device of this process."""
-    return torch.device("cuda" if os.environ["BENCHMARK_DEVICE"] == "gpu" else "cpu")
+from .torch_worker import job, paths, peak  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:
     """Set threads and precision; versions."""
     del name
-    torch.set_num_threads(int(os.environ["BENCHMARK_THREADS"]))
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.zeros(1, device=device())
-    return {"e3nn": e3nn.__version__, "torch": torch.__version__}
-
-
-def paths() -> list[dict]:
-    """Torch does not say which kernels it takes."""
-    return []
-
-
-def wait() -> None:
-    """Until the device has finished."""
-    if device().type == "cuda":
-        torch.cuda.synchronize()
-
-
-def peak(call: Callable[[], Any]) -> int:
-    """Bytes of torch's arrays at the peak of a call; CUDA only."""
-    torch.cuda.reset_peak_memory_stats()
-    call()
-    return int(torch.cuda.max_memory_allocated())
+    return {"torch": torch_worker.start(), "e3nn": e3nn.__version__}
 
 
 def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: bool) -> Job:
     """The job of a case."""
     assert not compiled
-    given = {k: torch.tensor(a, device=device()) for k, a in arrays.items()}
+    given = {k: torch.tensor(a, device=torch_worker.device()) for k, a in arrays.items()}
     given = {k: a.long() if a.dtype == torch.int32 else a for k, a in given.items()}
     if case.structure:
         return job(e3nn_models.build(case, given).phase(phase))
     return job(operation(case, phase, *e3nn_operations.build(case, given)))
-
-
-def job(function: Callable[[], dict[str, torch.Tensor]]) -> Job:
-    """A job that waits for the device."""
-
-    def call() -> dict[str, torch.Tensor]:
-        result = function()
-        wait()
-        return result
-
-    return Job(call, lambda found: {k: a.detach().cpu().numpy() for k, a in found.items()})
 
 
 def operation(
@@ -87,7 +49,7 @@ def operation(
     for x in inputs.values():
         x.requires_grad_()
     shape = tuple(function(*inputs.values()).shape)
-    cotangent = torch.tensor(normal(case.seed, "cotangent", shape), device=device())
+    cotangent = torch.tensor(normal(case.seed, "cotangent", shape), device=torch_worker.device())
 
     def adjoints():
         out = function(*inputs.values())

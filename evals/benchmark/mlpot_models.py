@@ -11,7 +11,6 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from mlpot import derivatives, io, kernels, models
 from mlpot.graph import Graph
-from mlpot.models.point_networks import V2106, harmonics, radial_embedding
 
 from . import model_settings
 from .cases import MD_STEPS, Case
@@ -174,12 +173,14 @@ def build(case: Case, arrays: dict[str, np.ndarray]) -> Model:
     def gate_points(r):
         return network.on_edges(ones, attributes, vectors(r), edges)
 
+    # The networks' own call sorts the edges on the host each time; these are sorted already.
+    order = mx.arange(edges.n_edges, dtype=mx.int32)
+    batch = mx.zeros((len(arrays["positions"]),), dtype=mx.int32)
+    data = {"edge_index": None} | ({} if own is None else {"edge_attr": own})
+
     def v2106(r):
-        v = vectors(r)
-        y = harmonics(network._harmonics, v)
-        y = y if own is None else mx.concatenate([own, y], axis=1)
-        basis = radial_embedding(v, network.max_radius, network.number_of_basis, V2106.basis)
-        return network.mp.on_edges(ones, attributes, edges, y, basis)
+        points = models.PointGraph(vectors(r), edges, order, batch, 1)
+        return network.mp.on_edges(ones, attributes, edges, *network._edges(data, points))
 
     nodes = gate_points if case.name == "gate_points_2102" else v2106
     return Model(network, nodes, case, arrays)

@@ -6,6 +6,8 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .control import verdict
+
 STYLE = """
 body { font: 14px/1.5 sans-serif; margin: 2em auto; max-width: 78em; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; margin: 1em 0; font-size: 12px }
@@ -67,8 +69,8 @@ def _control(entries: Sequence[Mapping[str, Any]]) -> str:
     for e in entries:
         ratio = e["ratio"]
         text = f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})"
-        verdict = "coincides" if e["coincides"] else "DIFFERS"
-        lines.append(f"<tr>{_cells((e['label'], e['phase'], text, verdict), (False,) * 4)}</tr>")
+        cells = _cells((e["label"], e["phase"], text, verdict(e)), (False,) * 4)
+        lines.append(f"<tr>{cells}</tr>")
     note = (
         "<p>Linear maps have no kernel: with kernels on and off they must take the same time.</p>"
     )

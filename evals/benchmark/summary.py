@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .control import verdict
 from .report import flat
 
 
@@ -20,10 +21,10 @@ def print_rows(report: dict[str, Any]) -> None:
     for entry in report["memory"]:
         print("  ".join(f"{key} {value}" for key, value in entry.items()))
     for entry in report["control"]:
-        ratio, verdict = entry["ratio"], "coincides" if entry["coincides"] else "DIFFERS"
+        ratio = entry["ratio"]
         print(
             f"control {entry['label']}, {entry['phase']}: {ratio['median']:.3f} "
-            f"({ratio['low']:.3f} to {ratio['high']:.3f}) {verdict}"
+            f"({ratio['low']:.3f} to {ratio['high']:.3f}) {verdict(entry)}"
         )
 
 

@@ -21,6 +21,11 @@ from .channel import serve, take_stdout
 from .implementations import IMPLEMENTATIONS
 from .jobs import Job
 
+#: Packages that need not be there.
+PEERS = (
+    *("torch", "e3nn", "e3nn_mlx", "nequip", "mace"),
+    *("cuequivariance", "cuequivariance_torch", "cuequivariance_ops_torch"),
+)
 #: Warm is who has made this many calls in a row within this factor of the fastest: TorchScript,
 #: for one, compiles again and again during the first calls.
 STEADY_CALLS, STEADY_FACTOR = 3, 1.5
@@ -42,7 +47,10 @@ class Worker:
         try:
             self.adapter = importlib.import_module(f".{self.implementation.adapter}", __package__)
             versions = self.adapter.start(self.implementation.name)
-        except ImportError as error:
+        except ModuleNotFoundError as error:
+            # Anything else that cannot be imported is a fault.
+            if (error.name or "").partition(".")[0] not in PEERS:
+                raise
             return {"not_installed": str(error)}
         return {"versions": versions, "import_s": time.perf_counter() - start}
 
