@@ -1,6 +1,28 @@
-"""Derivatives of the energy: forces and stress, Hessian-vector products, Hessians."""
+"""Derivatives of the energy: forces and stress, second and third derivatives, Hessians."""
 
 from .first import Results, energy_forces_stress
+from .products import hvps
 from .second import hessian, hvp
+from .sparse import color_columns, interaction_pattern, sparse_hessian
+from .spectrum import Modes, SpectralDensity, lowest_modes, spectral_density
+from .strain import StrainDerivatives, strain_derivatives, strain_directions
+from .third import third_order_product
 
-__all__ = ["Results", "energy_forces_stress", "hessian", "hvp"]
+__all__ = [
+    "Modes",
+    "Results",
+    "SpectralDensity",
+    "StrainDerivatives",
+    "color_columns",
+    "energy_forces_stress",
+    "hessian",
+    "hvp",
+    "hvps",
+    "interaction_pattern",
+    "lowest_modes",
+    "sparse_hessian",
+    "spectral_density",
+    "strain_derivatives",
+    "strain_directions",
+    "third_order_product",
+]

@@ -1,0 +1,79 @@
+"""Hessian-vector products for many vectors, in chunks that fit the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+from jaxtyping import Float64
+
+from mlpot.graph import Graph
+from mlpot.models import Potential
+
+from .second import hvp
+
+#: Chunks are chosen so that the intermediate arrays of one take about so many bytes.
+MEMORY_BUDGET = 2 << 30
+#: No more vectors at a time than this: larger chunks are not faster.
+LARGEST_CHUNK = 64
+
+
+def hvps(
+    potential: Potential,
+    graph: Graph,
+    vectors,
+    chunk: int | None = None,
+    memory: int = MEMORY_BUDGET,
+    progress: Callable[[int, int], None] | None = None,
+) -> Float64[np.ndarray, "n_vectors n_atoms 3"]:
+    """Hessian of the energy times each of several vectors.
+
+    The products of a chunk are one evaluation, vectorised over the vectors.
+
+    Args:
+        potential: the model.
+        graph: one structure or a batch, in the precision of the model.
+        vectors: (n_vectors, n_atoms, 3).
+        chunk: how many vectors are taken at a time. By default the memory that the first product
+            takes is measured, and as many follow together as fit into ``memory``.
+        memory: bytes for the intermediate arrays of a chunk.
+        progress: called with (vectors done, all vectors) after each chunk.
+
+    Returns:
+        (n_vectors, n_atoms, 3), eV/Angstrom^2 times the unit of the vectors, float64.
+
+    Raises:
+        ValueError: vectors of another shape, or a chunk below 1.
+    """
+    given = np.asarray(vectors, dtype=np.float64)
+    if given.ndim != 3 or given.shape[1:] != tuple(graph.positions.shape):
+        raise ValueError(
+            f"vectors have shape {given.shape}; expected (n_vectors, {graph.n_atoms}, 3)"
+        )
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"chunk is {chunk}; it must be at least 1")
+    result = np.empty(given.shape)
+    done = 0
+    if chunk is None and len(given):
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        result[:1] = _products(potential, graph, given[:1])
+        taken = max(mx.get_peak_memory() - before, 1)
+        chunk = int(np.clip(memory // taken, 1, LARGEST_CHUNK))
+        done = 1
+        if progress is not None:
+            progress(done, len(given))
+    while done < len(given):
+        part = given[done : done + (chunk or 1)]
+        result[done : done + len(part)] = _products(potential, graph, part)
+        done += len(part)
+        if progress is not None:
+            progress(done, len(given))
+    return result
+
+
+def _products(potential: Potential, graph: Graph, vectors: np.ndarray) -> np.ndarray:
+    directions = mx.array(vectors, dtype=graph.positions.dtype)
+    many = mx.vmap(lambda v: hvp(potential, graph, v))(directions)
+    return np.array(many).astype(np.float64)
