@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 from jaxtyping import Float, Int
 
-from . import dispatch
+from . import dispatch, native
 from .multilinear_form import Arrays, MultilinearForm
 
 
@@ -57,7 +57,9 @@ def _form(n_coefficients: int, n_rows: int) -> MultilinearForm:
     def evaluate(targets: tuple[str, ...], a: Arrays, index: Sequence[mx.array]):
         (target,) = targets
         rows = index[0] if index else None
-        dispatch.choose(f"edge_weights.{target}", ())
+        offers = (("native", lambda: native.refusal(*a.values())),)
+        if dispatch.choose(f"edge_weights.{target}", offers) == "native":
+            return [native.edge_weights(target, a, rows, n_coefficients, n_rows)]
         if target == "w":
             return [weights_values(a["h"], a["table"], rows)]
         if target == "h":

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 from jaxtyping import Float, Int
 
-from . import dispatch
+from . import dispatch, native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionSpec
 from .edge_weights import (
@@ -68,8 +68,11 @@ def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> Multilinea
     def evaluate(targets: tuple[str, ...], a: Arrays, index: Sequence[mx.array]):
         edges = EdgeIndex(*index[:_N_EDGE_ARRAYS])
         rows = index[_N_EDGE_ARRAYS] if len(index) > _N_EDGE_ARRAYS else None
-        # Backends are offered here, fastest first; each computes the gradients to all targets.
-        dispatch.choose(f"radial_convolution.{'_'.join(targets)}", ())
+        # Backends, fastest first; each computes the gradients to all targets.
+        offers = (("native", lambda: native.refusal(*a.values())),)
+        name = f"radial_convolution.{'_'.join(targets)}"
+        if dispatch.choose(name, offers) == "native":
+            return native.radial_convolution(spec, targets, a, edges, rows, n_coefficients, n_rows)
         return reference(targets, a, edges, rows)
 
     forms[key] = MultilinearForm(("x", "y", "h", "table", "out"), evaluate, joint=[("y", "h")])

@@ -16,6 +16,7 @@ from .loader import (
     switched_off,
     why_not,
 )
+from .radial_values import RADIAL_ROLES, RADIAL_TARGETS, edge_weights, radial_convolution
 from .values import (
     CONVOLUTION_MAPS,
     ELEMENTARY_FUNCTIONS,
@@ -28,14 +29,18 @@ from .values import (
 __all__ = [
     "CONVOLUTION_MAPS",
     "ELEMENTARY_FUNCTIONS",
+    "RADIAL_ROLES",
+    "RADIAL_TARGETS",
     "CacheState",
     "available",
     "build",
     "cache_state",
     "convolution",
+    "edge_weights",
     "elementary",
     "gather",
     "num_threads",
+    "radial_convolution",
     "refusal",
     "segment_sum",
     "set_num_threads",

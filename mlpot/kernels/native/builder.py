@@ -110,7 +110,7 @@ def _compile_to(library: Path, verbose: bool) -> None:
     includes = [f"-isystem{folder}" for folder in packages.include_folders()]
     start = time.perf_counter()
     mlx = importlib.metadata.version("mlx")
-    _say(f"mlpot: compiling the CPU kernels for MLX {mlx}, once, in about 20 s ... ")
+    _say(f"mlpot: compiling the CPU kernels for MLX {mlx}, once, in about 30 s ... ")
     finished = False
     try:
         with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:

@@ -32,20 +32,22 @@ ELEMENTARY_FUNCTIONS = (
 )
 
 
-def _module() -> Any:
+def native_module() -> Any:
+    """The compiled module."""
     found = loader.module()
     assert found is not None, "ask native.refusal(...) first"
     return found
 
 
-def _plan(spec: ConvolutionSpec) -> Any:
+def native_plan(spec: ConvolutionSpec) -> Any:
+    """The paths as the compiled module wants them, made once."""
     if "native" not in spec.caches:
         integers, coefficients = [], [np.zeros(0)]
         for p in spec.paths:
             integers += [p.x_offset, p.x_stride, p.d1, p.y_offset, p.d2, p.w_offset]
             integers += [p.out_offset, p.out_stride, p.d3, p.mul]
             coefficients.append(np.asarray(p.coefficients, np.float64).ravel())
-        spec.caches["native"] = _module().Plan(
+        spec.caches["native"] = native_module().Plan(
             spec.dim_x,
             spec.dim_y,
             spec.n_weights,
@@ -76,23 +78,23 @@ def convolution(
         *(edges.senders, edges.receivers, edges.receiver_ptr),
         *(edges.sender_perm, edges.sender_ptr),
     ]
-    return _module().convolution(_plan(spec), name, [*arrays, *index])
+    return native_module().convolution(native_plan(spec), name, [*arrays, *index])
 
 
 def gather(
     x: Shaped[mx.array, "n_rows *rest"], index: Int[mx.array, " n"]
 ) -> Shaped[mx.array, "n *rest"]:
     """Rows ``x[index]``; an index outside raises when the result is evaluated."""
-    return _module().gather(x, index.astype(mx.int32))
+    return native_module().gather(x, index.astype(mx.int32))
 
 
 def segment_sum(
     x: Shaped[mx.array, "n *rest"], index: Int[mx.array, " n"], n_segments: int
 ) -> Shaped[mx.array, "n_segments *rest"]:
     """Sums of the rows that share an index, each in the order of its rows."""
-    return _module().segment_sum(x, index.astype(mx.int32), n_segments)
+    return native_module().segment_sum(x, index.astype(mx.int32), n_segments)
 
 
 def elementary(name: str, x: Shaped[mx.array, "*shape"]) -> Shaped[mx.array, "*shape"]:
     """A function of ``ELEMENTARY_FUNCTIONS``, elementwise."""
-    return _module().elementary(name, x)
+    return native_module().elementary(name, x)

@@ -1,11 +1,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "convolution_values.h"
+#include "radial_convolution_values.h"
 
 namespace mlpot {
 
 MLPOT_INSTANTIATE_CONVOLUTION(double)
+MLPOT_INSTANTIATE_RADIAL_CONVOLUTION(double)
 
 namespace {
 
@@ -23,6 +24,10 @@ void check_offsets(const char* name, const int32_t* ptr, int64_t n, int64_t tota
 }
 
 }  // namespace
+
+void check_rows(const int32_t* rows, int64_t n_edges, int64_t n_coefficients, int64_t n_rows) {
+  check_range("row of the table", rows, n_edges, n_rows - n_coefficients + 1);
+}
 
 void check(const Edges& edges) {
   check_range("sender", edges.senders, edges.n_edges, edges.n_nodes);

@@ -72,15 +72,29 @@ int64_t work(const Plan& plan, const Edges& edges) {
   return edges.n_edges * (plan.operations / Simd<T>::lanes + 1);
 }
 
+// Weights that are given, one row an edge.
+template <class T>
+struct GivenWeights {
+  SafeRows<T> rows;
+
+  // Room that a thread needs for the weights of a block of edges.
+  int64_t room() const { return 0; }
+  // pointers[q] = weights of edge e[q].
+  void of(int n_edges, const int64_t* e, T*, const T** pointers) const {
+    for (int q = 0; q < n_edges; q++) pointers[q] = rows.row(e[q]);
+  }
+};
+
 // out[n] = sum over the edges of node n of what the steps make of in[node at the other end].
 // perm, null for the identity, lists the edges in the order of ptr.
-template <class T>
+template <class T, class Weights>
 void convolve_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& matrices,
                     const std::vector<Step<T>>& steps, const int32_t* ptr, const int32_t* perm,
-                    const int32_t* other, const SafeRows<T>& in, const T* y,
-                    const SafeRows<T>& w, T* out, int64_t dim_out) {
+                    const int32_t* other, const SafeRows<T>& in, const T* y, const Weights& w,
+                    T* out, int64_t dim_out) {
   parallel(edges.n_nodes, nodes_of_a_chunk(edges), work<T>(plan, edges), [&](Chunks& chunks) {
-    std::vector<T> m(int64_t(kEdgeBlock) * matrices.size);
+    std::vector<T> m(int64_t(kEdgeBlock) * matrices.size), room(w.room());
+    int64_t edge[kEdgeBlock];
     const T *rows[kEdgeBlock], *weights[kEdgeBlock];
     const T *step_rows[kEdgeBlock], *step_weights[kEdgeBlock];
     int64_t begin, end;
@@ -91,11 +105,11 @@ void convolve_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& mat
         for (int32_t at = ptr[n]; at < ptr[n + 1]; at += kEdgeBlock) {
           const int n_edges = std::min(kEdgeBlock, ptr[n + 1] - at);
           for (int q = 0; q < n_edges; q++) {
-            const int64_t e = perm ? perm[at + q] : at + q;
-            rows[q] = in.row(other[e]);
-            weights[q] = w.row(e);
-            matrices.make(y + e * plan.dim_y, m.data() + q * matrices.size);
+            edge[q] = perm ? perm[at + q] : at + q;
+            rows[q] = in.row(other[edge[q]]);
+            matrices.make(y + edge[q] * plan.dim_y, m.data() + q * matrices.size);
           }
+          w.of(n_edges, edge, room.data(), weights);
           for (const Step<T>& s : steps) {
             for (int q = 0; q < n_edges; q++) {
               step_rows[q] = rows[q] + s.in_offset;
@@ -110,20 +124,34 @@ void convolve_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& mat
   });
 }
 
+template <class T, class Weights>
+void convolve_to_receivers(const Plan& plan, const Edges& edges, const T* x, const T* y,
+                           const Weights& w, T* out) {
+  const SafeRows<T> in(x, edges.n_nodes, plan.dim_x);
+  convolve_nodes<T>(plan, edges, plan.tables<T>().straight, steps_of<T>(plan, false),
+                    edges.receiver_ptr, nullptr, edges.senders, in, y, w, out, plan.dim_out);
+}
+
+template <class T, class Weights>
+void convolve_to_senders(const Plan& plan, const Edges& edges, const T* y, const Weights& w,
+                         const T* g, T* x_bar) {
+  const SafeRows<T> in(g, edges.n_nodes, plan.dim_out);
+  convolve_nodes<T>(plan, edges, plan.tables<T>().transposed, steps_of<T>(plan, true),
+                    edges.sender_ptr, edges.sender_perm, edges.receivers, in, y, w, x_bar,
+                    plan.dim_x);
+}
+
 template <class T>
 void convolve(const Plan& plan, const Edges& edges, const T* x, const T* y, const T* w, T* out) {
-  const SafeRows<T> in(x, edges.n_nodes, plan.dim_x), weights(w, edges.n_edges, plan.n_weights);
-  convolve_nodes<T>(plan, edges, plan.tables<T>().straight, steps_of<T>(plan, false),
-                    edges.receiver_ptr, nullptr, edges.senders, in, y, weights, out, plan.dim_out);
+  const GivenWeights<T> weights{{w, edges.n_edges, plan.n_weights}};
+  convolve_to_receivers<T>(plan, edges, x, y, weights, out);
 }
 
 template <class T>
 void convolve_x(const Plan& plan, const Edges& edges, const T* y, const T* w, const T* g,
                 T* x_bar) {
-  const SafeRows<T> in(g, edges.n_nodes, plan.dim_out), weights(w, edges.n_edges, plan.n_weights);
-  convolve_nodes<T>(plan, edges, plan.tables<T>().transposed, steps_of<T>(plan, true),
-                    edges.sender_ptr, edges.sender_perm, edges.receivers, in, y, weights, x_bar,
-                    plan.dim_x);
+  const GivenWeights<T> weights{{w, edges.n_edges, plan.n_weights}};
+  convolve_to_senders<T>(plan, edges, y, weights, g, x_bar);
 }
 
 template <class T>
@@ -152,35 +180,66 @@ MLPOT_INLINE void adjoint_to_y(const Tables<T>& tables, const T* s, T* y_bar, in
   }
 }
 
+// The adjoints of one edge after the other.
+template <class T>
+class EdgeAdjoints {
+ public:
+  EdgeAdjoints(const Plan& plan, const Edges& edges, const T* x, const T* y, const T* g)
+      : plan_(plan),
+        edges_(edges),
+        tables_(plan.tables<T>()),
+        x_(x, edges.n_nodes, plan.dim_x),
+        g_(g, edges.n_nodes, plan.dim_out),
+        y_(y) {
+    for (const Path& p : plan.paths)
+      steps_.push_back({{p.d1, p.d3, p.x_stride, p.out_stride, p.mul, p.first_of_coupling},
+                        kernels_of<T>(p.d1, p.d3, plan.couplings[p.coupling].diagonal).adjoint,
+                        p.x_offset, p.w_offset, p.out_offset,
+                        tables_.straight.begin[p.coupling]});
+  }
+
+  // Memory of a thread.
+  struct Room {
+    std::vector<T> m, s;
+  };
+  Room room() const {
+    return {std::vector<T>(tables_.straight.size),
+            std::vector<T>(tables_.straight.size * Simd<T>::lanes)};
+  }
+
+  // y_bar (dim_y) and w_bar (n_weights) of edge e; either may be null, w too without y_bar.
+  void of(int64_t e, const T* w, Room& room, T* y_bar, T* w_bar) const {
+    const T *x = x_.row(edges_.senders[e]), *g = g_.row(edges_.receivers[e]);
+    if (w_bar) tables_.straight.make(y_ + e * plan_.dim_y, room.m.data());
+    for (const AdjointStep<T>& step : steps_)
+      step.kernel(step.shape,
+                  {x + step.x_offset, w ? w + step.w_offset : nullptr, g + step.out_offset,
+                   room.m.data() + step.m, w_bar ? w_bar + step.w_offset : nullptr,
+                   y_bar ? room.s.data() + int64_t(step.m) * Simd<T>::lanes : nullptr});
+    if (y_bar) adjoint_to_y(tables_, room.s.data(), y_bar, plan_.dim_y);
+  }
+
+ private:
+  const Plan& plan_;
+  const Edges& edges_;
+  const Tables<T>& tables_;
+  const SafeRows<T> x_, g_;
+  const T* y_;
+  std::vector<AdjointStep<T>> steps_;
+};
+
 template <class T>
 void convolve_edges(const Plan& plan, const Edges& edges, const T* x, const T* y, const T* w,
                     const T* g, T* y_bar, T* w_bar) {
-  using S = Simd<T>;
-  const Tables<T>& tables = plan.tables<T>();
-  const SafeRows<T> xs(x, edges.n_nodes, plan.dim_x), gs(g, edges.n_nodes, plan.dim_out),
-      ws(w, edges.n_edges, plan.n_weights);
-  std::vector<AdjointStep<T>> steps;
-  for (const Path& p : plan.paths)
-    steps.push_back({{p.d1, p.d3, p.x_stride, p.out_stride, p.mul, p.first_of_coupling},
-                     kernels_of<T>(p.d1, p.d3, plan.couplings[p.coupling].diagonal).adjoint,
-                     p.x_offset, p.w_offset, p.out_offset,
-                     tables.straight.begin[p.coupling]});
+  const EdgeAdjoints<T> adjoints(plan, edges, x, y, g);
+  const SafeRows<T> ws(w, edges.n_edges, plan.n_weights);
   parallel(edges.n_edges, kEdgesOfAChunk, 2 * work<T>(plan, edges), [&](Chunks& chunks) {
-    std::vector<T> m(tables.straight.size), s(y_bar ? tables.straight.size * S::lanes : 0);
+    auto room = adjoints.room();
     int64_t begin, end;
     while (chunks.next(begin, end))
-      for (int64_t e = begin; e < end; e++) {
-        const T *xe = xs.row(edges.senders[e]), *ge = gs.row(edges.receivers[e]);
-        const T* we = w ? ws.row(e) : nullptr;
-        T* we_bar = w_bar ? w_bar + e * plan.n_weights : nullptr;
-        if (w_bar) tables.straight.make(y + e * plan.dim_y, m.data());
-        for (const AdjointStep<T>& step : steps)
-          step.kernel(step.shape, {xe + step.x_offset, we ? we + step.w_offset : nullptr,
-                                   ge + step.out_offset, m.data() + step.m,
-                                   we_bar ? we_bar + step.w_offset : nullptr,
-                                   y_bar ? s.data() + int64_t(step.m) * S::lanes : nullptr});
-        if (y_bar) adjoint_to_y(tables, s.data(), y_bar + e * plan.dim_y, plan.dim_y);
-      }
+      for (int64_t e = begin; e < end; e++)
+        adjoints.of(e, w ? ws.row(e) : nullptr, room, y_bar ? y_bar + e * plan.dim_y : nullptr,
+                    w_bar ? w_bar + e * plan.n_weights : nullptr);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "primitives.h"
+#include "radial_primitives.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -24,6 +25,24 @@ Convolution::Map map_named(const std::string& name) {
   if (name == "conv_w") return Convolution::Map::w;
   if (name == "conv_yw") return Convolution::Map::yw;
   throw std::invalid_argument("no map of a convolution is named " + name);
+}
+
+mlpot::RadialConvolution::Target target_named(const std::string& name) {
+  using Target = mlpot::RadialConvolution::Target;
+  const std::pair<const char*, Target> all[] = {{"out", Target::out}, {"x", Target::x},
+                                                {"y", Target::y},     {"h", Target::h},
+                                                {"y_h", Target::y_h}, {"table", Target::table}};
+  for (const auto& [key, value] : all)
+    if (name == key) return value;
+  throw std::invalid_argument("no map of a convolution with a table is named " + name);
+}
+
+mlpot::EdgeWeights::Target weights_target_named(const std::string& name) {
+  using Target = mlpot::EdgeWeights::Target;
+  if (name == "w") return Target::w;
+  if (name == "h") return Target::h;
+  if (name == "table") return Target::table;
+  throw std::invalid_argument("no map of edge weights is named " + name);
 }
 
 mlpot::Function function_named(const std::string& name) {
@@ -59,6 +78,23 @@ NB_MODULE(_mlpot_native, m) {
         return Convolution::make(plan, map_named(map), arrays, cpu_stream(s));
       },
       "plan"_a, "map"_a, "arrays"_a, "stream"_a = nb::none());
+  m.def(
+      "radial_convolution",
+      [](std::shared_ptr<mlpot::Plan> plan, const std::string& target,
+         const std::vector<mx::array>& arrays, int n_coefficients, int n_rows,
+         mx::StreamOrDevice s) {
+        return mlpot::RadialConvolution::make(plan, target_named(target),
+                                              {n_coefficients, n_rows}, arrays, cpu_stream(s));
+      },
+      "plan"_a, "target"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a, "stream"_a = nb::none());
+  m.def(
+      "edge_weights",
+      [](const std::string& target, const std::vector<mx::array>& arrays, int n_coefficients,
+         int n_rows, mx::StreamOrDevice s) {
+        return mlpot::EdgeWeights::make(weights_target_named(target), {n_coefficients, n_rows},
+                                        arrays, cpu_stream(s));
+      },
+      "target"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a, "stream"_a = nb::none());
   m.def(
       "gather",
       [](const mx::array& x, const mx::array& index, mx::StreamOrDevice s) {

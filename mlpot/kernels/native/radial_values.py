@@ -1,0 +1,77 @@
+"""The kernels of convolutions with weights from a table, as functions of MLX arrays.
+
+Values only, lazily evaluated, as in ``values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mlx.core as mx
+
+from ..convolution_spec import ConvolutionSpec
+from ..edges import EdgeIndex
+from .values import native_module, native_plan
+
+#: Roles of the convolution, and the groups of them that a kernel gives the gradients to.
+RADIAL_ROLES = ("x", "y", "h", "table", "out")
+RADIAL_TARGETS = (("out",), ("x",), ("y",), ("h",), ("y", "h"), ("table",))
+
+
+def radial_convolution(
+    spec: ConvolutionSpec,
+    targets: tuple[str, ...],
+    arrays: Mapping[str, mx.array],
+    edges: EdgeIndex,
+    rows: mx.array | None,
+    n_coefficients: int,
+    n_rows: int,
+) -> list[mx.array]:
+    """Gradients of T = <out, convolution(x, y, edge weights of h and the table)>.
+
+    Args:
+        spec: the paths.
+        targets: one of ``RADIAL_TARGETS``.
+        arrays: the roles that the targets need: all but a single target, all for two. x
+            (n_nodes, dim_x), y (n_edges, dim_y), h (n_edges, n_coefficients), table
+            (n_rows, n_weights), out (n_nodes, dim_out), all float32 or all float64.
+        edges: edge list sorted by receiver.
+        rows: (n_edges,) int32, first row of each edge; None: every edge combines all rows. One
+            outside raises when the result is evaluated.
+        n_coefficients: columns of h.
+        n_rows: rows of the table.
+
+    Returns:
+        One array for each target, with the shape of its role.
+    """
+    index = [
+        *(edges.senders, edges.receivers, edges.receiver_ptr),
+        *(edges.sender_perm, edges.sender_ptr),
+        *([] if rows is None else [rows]),
+    ]
+    given = [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets]
+    return native_module().radial_convolution(
+        native_plan(spec), "_".join(targets), [*given, *index], n_coefficients, n_rows
+    )
+
+
+def edge_weights(
+    target: str,
+    arrays: Mapping[str, mx.array],
+    rows: mx.array | None,
+    n_coefficients: int,
+    n_rows: int,
+) -> mx.array:
+    """Gradient of <w, sum_m h[:, m] table[rows + m]> to one of h, table and w.
+
+    Args:
+        target: "h", "table" or "w".
+        arrays: the other two: h (n_edges, n_coefficients), table (n_rows, n_weights), w
+            (n_edges, n_weights).
+        rows: as of `radial_convolution`.
+        n_coefficients: columns of h.
+        n_rows: rows of the table.
+    """
+    given = [arrays[role] for role in ("h", "table", "w") if role != target]
+    index = [] if rows is None else [rows]
+    return native_module().edge_weights(target, [*given, *index], n_coefficients, n_rows)
