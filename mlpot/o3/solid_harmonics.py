@@ -8,21 +8,28 @@ and Euler's theorem on homogeneous functions gives the values from the same tabl
 
     Y_l = 1/l sum_k x_k G_l[:, k, :] Y_(l-1).
 
-So the values are a chain of small matrix products, and a derivative in either mode is one more
-product with values that are known already. Polynomials: finite everywhere, zero included.
+So the values are a chain of small products, and derivatives of any order are gradients of
+
+    T(y, c, t) = sum_l sum_(m,k,j) G_l[m, k, j] c_l[m] t[k] y_(l-1)[j],
+
+linear in each argument: to t, the pull-back of a cotangent c at the values y; to c, the change of
+the values along t; to y, what the next order needs. Polynomials: finite everywhere, zero included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import sqrt
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.kernels import Constant
+from mlpot.kernels import Constant, dispatch, gpu
+from mlpot.kernels.gpu.harmonics import HarmonicKernels, harmonics_refusal
+from mlpot.kernels.multilinear_form import Arrays, MultilinearForm
 from mlpot.kernels.primitive import as_tuple
 
 from .wigner3j import wigner_3j_numpy
@@ -53,23 +60,45 @@ def solid_harmonics(
 def _solid_harmonics(lmax: int) -> Callable[[mx.array], mx.array]:
     @mx.custom_function
     def function(x):
-        return _values(lmax, mx.stop_gradient(x))
+        x = mx.stop_gradient(x)
+        if dispatch.choose("harmonics", gpu.offers(lambda: harmonics_refusal(lmax, x))) in _GPU:
+            return _gpu_kernels(lmax).values(x)
+        return _values(lmax, x)
 
     @function.vjp
     def _(x, cotangent, output):
         (x,), (cotangent,), (output,) = as_tuple(x), as_tuple(cotangent), as_tuple(output)
         if lmax == 0:
             return mx.zeros_like(x)
-        return _pull_back(lmax, output, cotangent)
+        return _form(lmax).gradient("t", {"y": output, "c": cotangent})
 
     @function.jvp
     def _(x, tangent):
         (x,), (tangent,) = as_tuple(x), as_tuple(tangent)
         if lmax == 0:
             return mx.zeros((x.shape[0], 1), dtype=x.dtype)
-        return _push_forward(lmax, solid_harmonics(lmax - 1, x), tangent)
+        return _form(lmax).gradient("c", {"y": solid_harmonics(lmax, x), "t": tangent})
 
     return function  # pyright: ignore[reportReturnType]
+
+
+@cache
+def _form(lmax: int) -> MultilinearForm:
+    """T(y, c, t): y and c (n_vectors, components), t (n_vectors, 3)."""
+
+    def evaluate(targets: tuple[str, ...], arrays: Arrays, _index) -> Sequence[mx.array]:
+        name = f"harmonics.{''.join(targets)}"
+        offers = gpu.offers(lambda: harmonics_refusal(lmax, *arrays.values()))
+        if dispatch.choose(name, offers) in _GPU:
+            return _gpu_kernels(lmax).gradients(targets, arrays)
+        return [_GRADIENTS[target](lmax, arrays) for target in targets]
+
+    return MultilinearForm(["y", "c", "t"], evaluate, joint=[["y", "c", "t"]])
+
+
+@cache
+def _gpu_kernels(lmax: int) -> HarmonicKernels:
+    return HarmonicKernels([_gradient(l) for l in range(1, lmax + 1)])
 
 
 def _values(lmax: int, x: mx.array) -> mx.array:
@@ -83,30 +112,56 @@ def _values(lmax: int, x: mx.array) -> mx.array:
     return mx.concatenate(values, axis=0).T
 
 
-def _pull_back(lmax: int, values: mx.array, cotangent: mx.array) -> mx.array:
-    """(n_vectors, 3): derivative of sum(cotangent * Y) from the values of Y."""
+def _lower(lmax: int, y: mx.array) -> list[mx.array]:
+    """Rows of y below each group of degrees."""
+    pieces: Any = mx.split(y.T, [high * high for _, high in _groups(lmax)], axis=0)
+    return pieces[:-1]
+
+
+def _contracted(lmax: int, c: mx.array) -> list[mx.array]:
+    """sum_m G[m, k, j] c[m] as (3, components below, n_vectors), for each group of degrees."""
     groups = _groups(lmax)
-    lower = mx.split(values.T, [high * high for _, high in groups], axis=0)
-    upper = mx.split(cotangent.T, [low * low for low, _ in groups], axis=0)
+    upper = mx.split(c.T, [low * low for low, _ in groups], axis=0)[1:]
+    return [
+        (_derivative_table(low, high, False)(c.dtype) @ part).reshape(
+            3, high * high - (low - 1) ** 2, -1
+        )
+        for (low, high), part in zip(groups, upper, strict=True)
+    ]
+
+
+def _to_t(lmax: int, arrays: Arrays) -> mx.array:
+    """(n_vectors, 3): derivative of sum(c * Y) from the values of Y."""
     total = None
-    for (low, high), below, weights in zip(groups, lower[:-1], upper[1:], strict=True):
-        table = _derivative_table(low, high, False)(values.dtype)
-        part = mx.sum((table @ weights).reshape(3, below.shape[0], -1) * below, axis=1)
-        total = part if total is None else total + part
+    for part, below in zip(_contracted(lmax, arrays["c"]), _lower(lmax, arrays["y"]), strict=True):
+        term = mx.sum(part * below, axis=1)
+        total = term if total is None else total + term
     assert total is not None
     return total.T
 
 
-def _push_forward(lmax: int, values: mx.array, tangent: mx.array) -> mx.array:
-    """(n_vectors, components): change of Y along ``tangent`` from the values below lmax."""
-    groups = _groups(lmax)
-    lower = mx.split(values.T, [high * high for _, high in groups[:-1]], axis=0)
-    rows = tangent.T[:, None, :]
-    parts = [mx.zeros((1, values.shape[0]), dtype=values.dtype)]
-    for (low, high), below in zip(groups, lower, strict=True):
-        table = _derivative_table(low, high, True)(values.dtype)
+def _to_c(lmax: int, arrays: Arrays) -> mx.array:
+    """(n_vectors, components): change of Y along t from the values of Y."""
+    y, t = arrays["y"], arrays["t"]
+    rows = t.T[:, None, :]
+    parts = [mx.zeros((1, y.shape[0]), dtype=y.dtype)]
+    for (low, high), below in zip(_groups(lmax), _lower(lmax, y), strict=True):
+        table = _derivative_table(low, high, True)(y.dtype)
         parts.append(table @ (rows * below).reshape(table.shape[1], -1))
     return mx.concatenate(parts, axis=0).T
+
+
+def _to_y(lmax: int, arrays: Arrays) -> mx.array:
+    """(n_vectors, components); nothing depends on those of the largest degree."""
+    c, t = arrays["c"], arrays["t"]
+    rows = t.T[:, None, :]
+    parts = [mx.sum(part * rows, axis=0) for part in _contracted(lmax, c)]
+    parts.append(mx.zeros((2 * lmax + 1, c.shape[0]), dtype=c.dtype))
+    return mx.concatenate(parts, axis=0).T
+
+
+_GRADIENTS = {"y": _to_y, "c": _to_c, "t": _to_t}
+_GPU = gpu.DIALECTS
 
 
 def _groups(lmax: int) -> list[tuple[int, int]]:

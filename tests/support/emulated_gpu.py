@@ -18,8 +18,9 @@ compared with a float64 reference. So a test of a new kernel is::
         assert gpu.kernels == ["my_kernel"]         # it did run: no other path was taken
 
 Keep the arrays small (some hundred rows): a GPU thread takes about a microsecond. Derivatives by
-``mx.grad``, ``mx.vjp`` and ``mx.jvp`` work; ``mx.compile`` and ``mx.vmap`` do not, as the emulator
-needs the numbers.
+``mx.grad``, ``mx.vjp`` and ``mx.jvp`` work, but for a ``mx.jvp`` within a ``mx.grad``: there MLX
+drops the graph of what is evaluated, and the emulator needs the numbers at once. For the same
+reason ``mx.compile`` and ``mx.vmap`` do not work.
 """
 
 from __future__ import annotations
