@@ -228,7 +228,7 @@ def test_volume_and_shape_of_an_elastic_crystal(kind):
         integrator = md.npt(
             system, 2.0, pressure, tau=0.05, tau_pressure=0.4, full_cell=kind == "npt_full"
         )
-        # The cell's own velocity, too, from its distribution.
+        # The velocities of cell and thermostats, too, from their distribution.
         w = (3 * n + 3) * kT * (0.4 * PS) ** 2 / 3
         rates = rng.normal(size=(n_graphs, 3, 3)) * np.sqrt(kT / w)
         rates = (rates + rates.swapaxes(1, 2)) / 2
@@ -236,6 +236,14 @@ def test_volume_and_shape_of_an_elastic_crystal(kind):
         if kind == "npt":
             rates = rng.normal(size=(n_graphs, 1, 1)) * np.sqrt(kT / (3 * w)) * np.eye(3)
         state = state.with_extra(strain_rate=mx.array(rates, dtype=system.dtype))
+        cell_degrees = 6 if kind == "npt_full" else 1
+        for name, degrees, tau in (("chain", 3 * n, 0.05), ("cell_chain", cell_degrees, 0.4)):
+            speeds = rng.normal(size=(n_graphs, 3)) / (tau * PS)
+            speeds[:, 0] /= np.sqrt(degrees)
+            chain = {f"{name}_velocity": speeds, f"{name}_position": np.zeros((n_graphs, 3))}
+            state = state.with_extra(
+                **{key: mx.array(value, dtype=system.dtype) for key, value in chain.items()}
+            )
     inverse = np.linalg.inv(cell)
 
     def observe(s):
@@ -245,9 +253,7 @@ def test_volume_and_shape_of_an_elastic_crystal(kind):
             md.pressure(system, s),
         )
 
-    # Several periods of the cell.
-    steps = 2000 if kind == "npt" else 700
-    _, (seen, kinetic, pressures) = follow(integrator, forces, state, steps, observe, every=5)
+    _, (seen, kinetic, pressures) = follow(integrator, forces, state, 900, observe, every=5)
     logs = np.log(np.linalg.det(seen) / v0)
     agrees(kinetic / kT, 1.5 * n)
     agrees(pressures / GPA, pressure)
