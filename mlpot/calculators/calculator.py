@@ -149,6 +149,45 @@ class MLPotCalculator(Calculator):
         host = [np.array(product).astype(np.float64)[: len(atoms)] for product in products]
         return np.mean(host, axis=0)
 
+    def get_hvps(
+        self,
+        atoms: Atoms,
+        vectors,
+        chunk: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Float64[np.ndarray, "n_vectors n_atoms 3"]:
+        """Hessian of the energy times each of several vectors, several at once.
+
+        Args:
+            atoms: where.
+            vectors: (n_vectors, n_atoms, 3), the directions.
+            chunk: how many are computed at a time; by default as many as fit the memory.
+            progress: called with (products done, products wanted) as the work proceeds.
+
+        Returns:
+            (n_vectors, n_atoms, 3), eV/Angstrom^2 times the unit of the vectors.
+
+        Raises:
+            ValueError: vectors of another shape or not finite; or as `calculate`.
+        """
+        self._check(atoms)
+        directions = np.asarray(vectors, dtype=np.float64)
+        if directions.ndim != 3 or directions.shape[1:] != (len(atoms), 3):
+            raise ValueError(
+                f"vectors have shape {directions.shape}; expected (n_vectors, {len(atoms)}, 3)"
+            )
+        if not np.all(np.isfinite(directions)):
+            raise ValueError("a vector is not finite")
+        with self._stream():
+            graph = self._graph(atoms, padded=False)
+            total = self._over_members(
+                lambda member, report: derivatives.hvps(
+                    member, graph, directions, chunk=chunk, progress=report
+                ),
+                progress,
+            )
+        return total / len(self.members)
+
     def get_hessian(
         self,
         atoms: Atoms,
@@ -171,20 +210,31 @@ class MLPotCalculator(Calculator):
             ValueError: a row that is no atom, a chunk below 1; or as `calculate`.
         """
         self._check(atoms)
-        n_members = len(self.members)
-        total = 0.0
         with self._stream():
             graph = self._graph(atoms, padded=False)
-            for index, member in enumerate(self.members):
-
-                def report(done: int, wanted: int, before: int = index) -> None:
-                    if progress is not None:
-                        progress(before * wanted + done, n_members * wanted)
-
-                total = total + derivatives.hessian(
+            total = self._over_members(
+                lambda member, report: derivatives.hessian(
                     member, graph, chunk=chunk, rows=rows, progress=report
-                )
-        return np.asarray(total) / n_members
+                ),
+                progress,
+            )
+        return total / len(self.members)
+
+    def _over_members(
+        self,
+        compute: Callable[[Potential, Callable[[int, int], None]], np.ndarray],
+        progress: Callable[[int, int], None] | None,
+    ) -> np.ndarray:
+        """Sum of a result of each member, with one count of what is done."""
+        n_members, total = len(self.members), np.zeros(())
+        for index, member in enumerate(self.members):
+
+            def report(done: int, wanted: int, before: int = index) -> None:
+                if progress is not None:
+                    progress(before * wanted + done, n_members * wanted)
+
+            total = total + compute(member, report)
+        return np.asarray(total)
 
     def _check(self, atoms: Atoms | None) -> None:
         if atoms is None:

@@ -24,7 +24,10 @@ def phonons(
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
-    chunk: Annotated[int, typer.Option(help="Rows at a time; less needs less memory.")] = 6,
+    chunk: Annotated[
+        int | None,
+        typer.Option(help="Products at a time; by default as many as fit the memory."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("phonons"),
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")

@@ -12,30 +12,29 @@ from jaxtyping import Float
 from mlpot.calculators import MLPotCalculator
 
 
-def exact_force_constants(
+def linear_forces(
     calc: MLPotCalculator,
     supercell: Atoms,
-    rows: list[int],
-    chunk: int,
+    displacements: Float[np.ndarray, "n_displacements n_supercell 3"],
+    chunk: int | None,
     progress: Callable[[int, int], None],
-) -> Float[np.ndarray, "n_rows n_supercell 3 3"]:
-    """Second derivatives of the energy of a supercell, the rows of some of its atoms.
+) -> Float[np.ndarray, "n_displacements n_supercell 3"]:
+    """Forces to first order in displacements: minus exact Hessian-vector products.
 
-        Phi_ij = d^2 E / dR_i dR_j
+    What displaced supercells give in the limit of small displacements, without the error of
+    finite ones, all at the undisplaced positions and several at once.
 
     Args:
         calc: in float64.
         supercell: (n_supercell) atoms.
-        rows: atoms i, those of the primitive cell.
-        chunk: rows of the Hessian computed at a time.
-        progress: called with (rows done, rows wanted).
+        displacements: (n_displacements, n_supercell, 3), Angstrom.
+        chunk: displacements at a time; by default as many as fit the memory.
+        progress: called with (displacements done, displacements wanted).
 
     Returns:
-        (n_rows, n_supercell, 3, 3), eV/Angstrom^2.
+        (n_displacements, n_supercell, 3), eV/Angstrom.
     """
-    matrix = calc.get_hessian(supercell, rows=rows, chunk=chunk, progress=progress)
-    blocks = matrix.reshape(len(rows), 3, len(supercell), 3)
-    return np.ascontiguousarray(blocks.swapaxes(1, 2))
+    return -calc.get_hvps(supercell, displacements, chunk=chunk, progress=progress)
 
 
 def displaced_forces(

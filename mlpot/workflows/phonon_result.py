@@ -107,8 +107,9 @@ class Phonons:
         paths = output_paths(folder, name, plot, self.relaxed)
         check_outputs(paths, overwrite)
         Path(folder).mkdir(parents=True, exist_ok=True)
+        settings = dict.fromkeys(("force_sets", "force_constants", "displacements"), False)
         with temporary_beside(paths["yaml"]) as temporary:
-            self.phonopy.save(temporary, settings={"force_sets": False, "force_constants": False})
+            self.phonopy.save(temporary, settings=settings)
         with temporary_beside(paths["force_constants"]) as temporary:
             write_force_constants_to_hdf5(
                 computed_force_constants(self.phonopy),

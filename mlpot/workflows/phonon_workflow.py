@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ase import Atoms
 from rich.console import Console
 
-from .force_constants import displaced_forces, exact_force_constants, sum_rule_violation
+from .force_constants import displaced_forces, linear_forces, sum_rule_violation
 from .phonon_result import Phonons, check_outputs, find_imaginary, output_paths
 from .phonopy_bridge import (
     computed_force_constants,
+    displacement_vectors,
     make_phonopy,
     require_phonopy,
     supercell_matrix,
@@ -41,7 +42,7 @@ def phonons(
     fmax: float = 1e-4,
     steps: int = 500,
     distance: float = 0.002,
-    chunk: int = 6,
+    chunk: int | None = None,
     npoints: int = 101,
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
@@ -51,10 +52,11 @@ def phonons(
 ) -> Phonons:
     """Harmonic phonons: bands along seekpath's path and the density of states.
 
-    Potentials of mlpot are computed in float64. The force constants of the primitive cell's
-    atoms in the supercell are exact second derivatives ("hessian") or come from displaced
-    supercells ("displacements", plus and minus). Both go to phonopy, are symmetrised (acoustic
-    sum rule, permutation), and the violation of the sum rule before and after is reported.
+    Potentials of mlpot are computed in float64. Phonopy names the displacements from which all
+    force constants follow by symmetry. Their forces are exact Hessian-vector products ("hessian")
+    or come from displaced supercells ("displacements", plus and minus). The force constants are
+    symmetrised (acoustic sum rule, permutation), and the violation of the sum rule before and
+    after is reported.
 
     Args:
         atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
@@ -68,7 +70,7 @@ def phonons(
         fmax: how far atoms and cell are relaxed, eV/Angstrom.
         steps: of the relaxation at most.
         distance: of displacements, Angstrom.
-        chunk: rows of the Hessian at a time; memory grows with it.
+        chunk: Hessian-vector products at a time; by default as many as fit the memory.
         npoints: q points on the longest piece of the path.
         out: folder for the files; nothing is written by default.
         name: what file names begin with; the formula by default.
@@ -138,20 +140,27 @@ def phonons(
 
 
 def _set_force_constants(
-    phonopy: Phonopy, calc: Any, method: str, distance: float, chunk: int, console: Console
+    phonopy: Phonopy,
+    calc: Any,
+    method: str,
+    distance: float,
+    chunk: int | None,
+    console: Console,
 ) -> None:
     size = f"supercell of {len(phonopy.supercell)} atoms"
-    if method == "hessian":
-        rows = [int(i) for i in phonopy.primitive.p2s_map]
-        with _bar(console, f"second derivatives, {size}", 3 * len(rows)) as progress:
-            phonopy.force_constants = exact_force_constants(
-                calc, to_ase(phonopy.supercell), rows, chunk, progress
+    exact = method == "hessian"
+    # An exact product needs no second one with the opposite sign.
+    phonopy.generate_displacements(distance=distance, is_plusminus=not exact)
+    if exact:
+        vectors = displacement_vectors(phonopy)
+        with _bar(console, f"second derivatives, {size}", len(vectors)) as progress:
+            phonopy.forces = linear_forces(
+                calc, to_ase(phonopy.supercell), vectors, chunk, progress
             )
-        return
-    phonopy.generate_displacements(distance=distance, is_plusminus=True)
-    displaced = [to_ase(cell) for cell in phonopy.supercells_with_displacements or []]
-    with _bar(console, f"displacements, {size}", len(displaced)) as progress:
-        phonopy.forces = displaced_forces(calc, displaced, progress)
+    else:
+        displaced = [to_ase(cell) for cell in phonopy.supercells_with_displacements or []]
+        with _bar(console, f"displacements, {size}", len(displaced)) as progress:
+            phonopy.forces = displaced_forces(calc, displaced, progress)
     phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
 
 

@@ -94,6 +94,16 @@ def to_ase(cell: Any) -> Atoms:
     )
 
 
+def displacement_vectors(phonopy: Phonopy) -> np.ndarray:
+    """Generated displacements of one atom each, (n_displacements, n_supercell, 3), Angstrom."""
+    dataset: Any = phonopy.dataset
+    moves = dataset["first_atoms"]
+    vectors = np.zeros((len(moves), len(phonopy.supercell), 3))
+    for vector, move in zip(vectors, moves, strict=True):
+        vector[move["number"]] = move["displacement"]
+    return vectors
+
+
 def computed_force_constants(phonopy: Phonopy) -> np.ndarray:
     """The compact force constants, (n_primitive, n_supercell, 3, 3), eV/Angstrom^2."""
     force_constants = phonopy.force_constants

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sample_potentials import copper, make_potential, triclinic
@@ -100,6 +102,13 @@ def test_hvp_is_hessian_times_vector(calculator):
     assert found.shape == (4, 3)
     np.testing.assert_allclose(found.ravel(), product, atol=1e-12 * np.abs(product).max())
     np.testing.assert_array_equal(calculator.get_hvp(atoms, v.ravel()), found)
+    calls = []
+    several = calculator.get_hvps(
+        atoms, [v, v, 3 * v], chunk=2, progress=lambda *c: calls.append(c)
+    )
+    expected = np.stack([found, found, 3 * found])
+    np.testing.assert_allclose(several, expected, atol=1e-12 * np.abs(expected).max())
+    assert calls == [(2, 3), (3, 3)]
 
 
 def test_rows_and_chunks(calculator):
@@ -131,6 +140,7 @@ def test_committee_derivatives_are_means():
     for one in (
         lambda calc: calc.get_hessian(atoms),
         lambda calc: calc.get_hvp(atoms, v),
+        lambda calc: calc.get_hvps(atoms, [v, -2 * v]),
         lambda calc: calc.get_property("stress", atoms),
     ):
         expected = np.mean([one(member) for member in members], axis=0)
@@ -139,8 +149,10 @@ def test_committee_derivatives_are_means():
 
 @pytest.mark.parametrize(
     ("v", "message"),
-    [(np.zeros((5, 3)), r"expected \(4, 3\)"), (np.full((4, 3), np.nan), "not finite")],
+    [(np.zeros((5, 3)), "(4, 3)"), (np.full((4, 3), np.nan), "not finite")],
 )
 def test_wrong_vectors(calculator, v, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         calculator.get_hvp(triclinic(), v)
+    with pytest.raises(ValueError, match=re.escape(message.replace("(4", "(n_vectors, 4"))):
+        calculator.get_hvps(triclinic(), v[None])

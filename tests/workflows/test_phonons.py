@@ -14,6 +14,7 @@ from mlpot import workflows
 from mlpot.calculators import MLPotCalculator
 from mlpot.models import Potential, PotentialConfig
 from mlpot.models.config import V2106Config
+from mlpot.workflows.phonopy_bridge import to_ase
 
 QUIET = Console(quiet=True)
 Q_POINTS = [[0, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.3], [0.5, 0.5, 0.5]]
@@ -42,6 +43,21 @@ def test_exact_agrees_with_displacements(calc, exact):
     one, two = exact.frequencies(Q_POINTS), other.frequencies(Q_POINTS)
     assert np.abs(one).max() > 0.5
     np.testing.assert_allclose(one, two, atol=0.01, rtol=0)
+
+
+def test_symmetry_reduced_products_give_the_whole_rows():
+    """NaCl's structure with two elements: two products against six rows of the Hessian."""
+    mx.random.seed(4)
+    model = V2106Config(channels=3, layers=1, lmax=1, number_of_basis=4, radial_neurons=[6])
+    config = PotentialConfig(numbers=[8, 12], cutoff=3.0, model=model, avg_num_neighbors=6.0)
+    oxide = MLPotCalculator(Potential(config), dtype="float64")
+    result = phonons(bulk("MgO", "rocksalt", a=4.2), oxide, method="hessian")
+    supercell = to_ase(result.phonopy.supercell)
+    rows = [int(i) for i in result.phonopy.primitive.p2s_map]
+    whole = oxide.get_hessian(supercell, rows=rows).reshape(2, 3, -1, 3).swapaxes(1, 2)
+    assert len(result.phonopy.dataset["first_atoms"]) == 2
+    found = result.phonopy.force_constants
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-9 * np.abs(whole).max())
 
 
 def test_both_methods_in_the_conventional_cell_agree(calc, exact):
