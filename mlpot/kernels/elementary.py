@@ -9,21 +9,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 
 import mlx.core as mx
 from jaxtyping import Float
 
-from . import dispatch, native
+from . import dispatch, gpu, native
 from .primitive import unary
 
 
-def _values(name: str, plain: Callable) -> Callable:
-    """Values from the native kernel where it takes the array, else from plain MLX."""
+def _values(function: str, order: int, plain: Callable) -> Callable:
+    """Values of a derivative from the kernel that takes the array, else from plain MLX."""
+    name = function + (str(order) if order else "")
+
+    def refusal_of_gpu(x):
+        refused = gpu.activation_refusal(function, order, x)
+        if refused is None and function in gpu.PLAIN_FUNCTIONS:
+            return dispatch.Slower("one operation in plain MLX")
+        return refused
 
     def value(x):
-        offers = (("native", lambda: native.refusal(x)),)
-        if dispatch.choose(f"elementary.{name}", offers) == "native":
+        offers: list[tuple[str, dispatch.Check]] = [*gpu.offers(lambda: refusal_of_gpu(x))]
+        if name in native.ELEMENTARY_FUNCTIONS:
+            offers.append(("native", lambda: native.refusal(x)))
+        if not offers:
+            return plain(x)  # made of functions that have kernels
+        backend = dispatch.choose(f"elementary.{name}", offers)
+        if backend == "native":
             return native.elementary(name, x)
+        if backend in gpu.DIALECTS:
+            return gpu.activation(function, order, x)
         return plain(x)
 
     return value
@@ -52,23 +67,67 @@ def _plain_sigmoid(x):
     return 0.5 + 0.5 * mx.tanh(0.5 * x) if x.dtype == mx.float64 else mx.sigmoid(x)
 
 
-def _silu2(x):
+# Derivatives are made of values of the functions themselves, so that a kernel for these serves all.
+def _sigmoid_derivative(order: int, x):
+    s = _sigmoid_values(x)
+    if order == 0:
+        return s
+    c = 1.0 - s
+    d1 = s * c
+    return (d1, d1 * (c - s), d1 * (1.0 - 6.0 * d1))[order - 1]
+
+
+def _silu_derivative(order: int, x):
+    return x * _sigmoid_derivative(order, x) + order * _sigmoid_derivative(order - 1, x)
+
+
+def _tanh_derivative(order: int, x):
+    t = _tanh_values(x)
+    d = 1.0 - t * t
+    return (d, -2.0 * t * d, d * (6.0 * t * t - 2.0))[order - 1]
+
+
+_PLAIN = {
+    "sigmoid": _plain_sigmoid,
+    "silu": lambda x: x * _plain_sigmoid(x),
+    "tanh": mx.tanh,
+}
+_sigmoid_values = _values("sigmoid", 0, _plain_sigmoid)
+_tanh_values = _values("tanh", 0, mx.tanh)
+
+_DERIVATIVES = {"sigmoid": _sigmoid_derivative, "silu": _silu_derivative, "tanh": _tanh_derivative}
+
+
+@cache
+def _activation(function: str, order: int) -> Callable:
+    """A derivative as a primitive; its own derivative is the next one of the family."""
+    if order > gpu.LARGEST_ORDER:
+        return _BEYOND[function]
+    plain = _PLAIN[function] if order == 0 else partial(_DERIVATIVES[function], order)
+    return unary(_values(function, order, plain), lambda x: _activation(function, order + 1)(x))
+
+
+def _sigmoid4(x):
     s = sigmoid(x)
-    return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
+    d = s * (1.0 - s)
+    return d * (1.0 - 2.0 * s) * (1.0 - 12.0 * d)
 
 
-def _plain_silu1(x):
-    s = _plain_sigmoid(x)
-    return s * (1.0 + x * (1.0 - s))
+def _tanh4(x):
+    t = tanh(x)
+    return (1.0 - t * t) * t * (16.0 - 24.0 * t * t)
 
 
-_exp = unary(_values("exp", _plain_exp), lambda x: exp(x))
-_sin = unary(_values("sin", _plain_sin), lambda x: cos(x))
-_cos = unary(_values("cos", _plain_cos), lambda x: -sin(x))
-_tanh = unary(_values("tanh", mx.tanh), lambda x: 1.0 - tanh(x) * tanh(x))
-_sigmoid = unary(_values("sigmoid", _plain_sigmoid), lambda x: sigmoid(x) * (1.0 - sigmoid(x)))
-_silu1 = unary(_values("silu1", _plain_silu1), _silu2)
-_silu = unary(_values("silu", lambda x: x * _plain_sigmoid(x)), _silu1)
+# The first derivatives beyond the kernels, of functions that have every derivative.
+_BEYOND = {
+    "sigmoid": _sigmoid4,
+    "silu": lambda x: x * _sigmoid4(x) + 4.0 * _activation("sigmoid", 3)(x),
+    "tanh": _tanh4,
+}
+
+_exp = unary(_values("exp", 0, _plain_exp), lambda x: exp(x))
+_sin = unary(_values("sin", 0, _plain_sin), lambda x: cos(x))
+_cos = unary(_values("cos", 0, _plain_cos), lambda x: -sin(x))
 
 
 def exp(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
@@ -88,17 +147,17 @@ def cos(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
 
 def sigmoid(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """1 / (1 + e^-x)."""
-    return _sigmoid(x)
+    return _activation("sigmoid", 0)(x)
 
 
 def silu(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """x sigmoid(x)."""
-    return _silu(x)
+    return _activation("silu", 0)(x)
 
 
 def tanh(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """Hyperbolic tangent."""
-    return _tanh(x)
+    return _activation("tanh", 0)(x)
 
 
 def safe_norm(

@@ -1,7 +1,8 @@
 """Values of the primitives from generated kernels, for Apple's and NVIDIA's GPUs."""
 
+from .convolution import convolution, convolution_refusal
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
-from .elementary import activation, activation_refusal
+from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
 from .refusals import offers, refusal
 from .segment import (
@@ -14,11 +15,15 @@ from .segment import (
 
 __all__ = [
     "DIALECTS",
+    "LARGEST_ORDER",
+    "PLAIN_FUNCTIONS",
     "WORD_OF_TYPE",
     "Dialect",
     "GeneratedKernel",
     "activation",
     "activation_refusal",
+    "convolution",
+    "convolution_refusal",
     "device_refusal",
     "gather",
     "gather_refusal",

@@ -1,4 +1,4 @@
-"""Activations and their derivatives, one kernel for each order.
+"""Elementary functions; activations with a kernel for each order of derivative.
 
 With s = sigmoid(x), c = 1 - s = sigmoid(-x) and t = tanh(x)
 
@@ -22,7 +22,10 @@ from .refusals import refusal
 
 #: Highest order of the derivative that has a kernel.
 LARGEST_ORDER = 3
+#: Functions that have all orders.
 FUNCTIONS = ("sigmoid", "silu", "tanh")
+#: Functions that have order 0 alone; each is one operation in plain MLX too.
+PLAIN_FUNCTIONS = ("exp", "sin", "cos")
 THREADS = 256
 
 _LOGISTIC = """
@@ -41,6 +44,8 @@ _TANH_VALUES = ("t", "d", "-2.0f * t * d", "d * (6.0f * t * t - 2.0f)")
 
 def _value(function: str, order: int) -> tuple[str, str]:
     """Statements and the expression of the derivative at v."""
+    if function in PLAIN_FUNCTIONS:
+        return "", f"{function.upper()}(v)"
     if function == "tanh":
         return _TANH, _TANH_VALUES[order]
     if function == "sigmoid":
@@ -67,10 +72,11 @@ def kernel(function: str, order: int, dtype: mx.Dtype) -> GeneratedKernel:
 
 def activation_refusal(function: str, order: int, x: mx.array) -> str | None:
     """Why `activation` cannot take these arguments; None if it can."""
-    if function not in FUNCTIONS:
+    if function not in (*FUNCTIONS, *PLAIN_FUNCTIONS):
         return f"{function} has no kernel"
-    if order > LARGEST_ORDER:
-        return f"derivatives of order {order} (the kernels end at {LARGEST_ORDER})"
+    largest = 0 if function in PLAIN_FUNCTIONS else LARGEST_ORDER
+    if order > largest:
+        return f"derivatives of order {order} (the kernels of {function} end at {largest})"
     return refusal(x) or grid_refusal(-(-x.size // THREADS), THREADS)
 
 
@@ -80,8 +86,8 @@ def activation(
     """Derivative of an activation, elementwise.
 
     Args:
-        function: one of ``FUNCTIONS``.
-        order: 0 for the function itself, at most ``LARGEST_ORDER``.
+        function: one of ``FUNCTIONS`` or ``PLAIN_FUNCTIONS``.
+        order: 0 for the function itself, at most ``LARGEST_ORDER``; 0 for ``PLAIN_FUNCTIONS``.
         x: float32, float16 or bfloat16; computed in float32.
     """
     (out,) = kernel(function, order, x.dtype)(
