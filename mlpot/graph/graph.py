@@ -69,9 +69,10 @@ class Graph:
             (n_edges, 3), Angstrom.
         """
         xyz = self.positions if positions is None else positions
-        senders, receivers = self.edges.senders, self.edges.receivers
-        vectors = kernels.gather(xyz, senders) - kernels.gather(xyz, receivers)
-        graph = self.node_graph[receivers]
+        edges = self.edges
+        ends = kernels.gather(xyz, edges.senders, edges.by_sender)
+        vectors = ends - kernels.gather(xyz, edges.receivers, edges.by_receiver)
+        graph = self.node_graph[edges.receivers]
         vectors = vectors + _rows_times(self.shifts, self.cells, graph)
         if strain is not None:
             vectors = vectors + _rows_times(vectors, strain, graph)
@@ -105,10 +106,14 @@ class Graph:
 
 
 def _rows_times(rows: mx.array, matrices: mx.array, graph: mx.array) -> mx.array:
-    """``rows[e] @ matrices[graph[e]]``, without a matmul (which may round to TF32 on a GPU)."""
+    """``rows[e] @ matrices[graph[e]]``, without a matmul (which may round to TF32 on a GPU).
+
+    ``graph`` is nondecreasing, as edges are sorted by receiver.
+    """
     n_graphs = matrices.shape[0]
     if n_graphs == 1:
         per_edge = matrices
     else:
-        per_edge = kernels.gather(matrices.reshape(n_graphs, 9), graph).reshape(-1, 3, 3)
+        flat = kernels.gather(matrices.reshape(n_graphs, 9), graph, kernels.SegmentOrder())
+        per_edge = flat.reshape(-1, 3, 3)
     return mx.sum(rows[:, :, None] * per_edge, axis=1)

@@ -15,7 +15,7 @@ from .padding import host_pad
 from .structure import host_structure, reduce_positions
 
 
-def _capacity(n: int) -> int:
+def capacity(n: int) -> int:
     """Least size of at least n with no more than five leading bits, and at least 8.
 
     Sixteen sizes an octave: on average a thirtieth of the edges is padding.
@@ -170,7 +170,7 @@ class VerletList:
             n_atoms = len(graph.numbers)
             # Several padding atoms share the padding edges: no receiver has very many.
             extra = max(1, n_atoms // 32)
-            graph = host_pad(graph, n_atoms + extra, _capacity(len(graph.senders)), 2)
+            graph = host_pad(graph, n_atoms + extra, capacity(len(graph.senders)), 2)
         return graph.to_graph(dtype)
 
     def _move(self, whole: Graph, present: HostGraph) -> Graph:
