@@ -67,7 +67,7 @@ def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: boo
             k: _back(a, layouts.get(k.removeprefix("d_"))) for k, a in job.outputs(found).items()
         }
 
-    return Job(job.call, outputs)
+    return Job(job.begin, job.wait, outputs)
 
 
 def _phase(phase: str, function: Callable, inputs: dict, cotangent: np.ndarray) -> Callable:

@@ -50,12 +50,13 @@ def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: boo
     )
     mx.eval(given)
 
-    def call() -> dict[str, mx.array]:
+    def begin() -> dict[str, mx.array]:
         result = function(*given)
-        mx.eval(result)
+        if mx.default_device() == mx.Device(mx.gpu):
+            mx.async_eval(result)
         return result
 
-    return Job(call, lambda result: {k: np.array(a) for k, a in result.items()})
+    return Job(begin, mx.eval, lambda result: {k: np.array(a) for k, a in result.items()})
 
 
 def _phase(case: Case, phase: str, function: Callable, inputs: dict[str, np.ndarray]):

@@ -14,9 +14,17 @@ class Job:
     """One phase of one case under one implementation.
 
     Args:
-        call: computes everything and waits until it is there.
-        outputs: numpy arrays by name from what ``call`` returned.
+        begin: asks the device to compute everything; may return before it has.
+        wait: until what ``begin`` returned is there, and all that was begun before.
+        outputs: numpy arrays by name from what ``begin`` returned.
     """
 
-    call: Callable[[], Any]
+    begin: Callable[[], Any]
+    wait: Callable[[Any], None]
     outputs: Callable[[Any], dict[str, np.ndarray]]
+
+    def call(self) -> Any:
+        """Compute everything and wait until it is there."""
+        result = self.begin()
+        self.wait(result)
+        return result

@@ -14,7 +14,7 @@ from .page import page
 COLUMNS = (
     "case", "label", "phase", "implementation", "mode", "device", "threads", "status",
     "median_ms", "low_ms", "high_ms", "baseline", "speedup", "speedup_low", "speedup_high",
-    "error", "build_s", "first_s", "warm_s", "calls", "repeats", "backends",
+    "error", "build_s", "first_s", "warm_s", "calls", "queued", "repeats", "backends",
 )  # fmt: skip
 
 

@@ -41,10 +41,10 @@ def peak(call: Callable[[], Any]) -> int:
 def job(function: Callable[[], dict[str, torch.Tensor]]) -> Job:
     """A job that waits for the device."""
 
-    def call() -> dict[str, torch.Tensor]:
-        result = function()
+    def wait(_: dict[str, torch.Tensor]) -> None:
         if device().type == "cuda":
             torch.cuda.synchronize()
-        return result
 
-    return Job(call, lambda found: {k: a.detach().cpu().numpy() for k, a in found.items()})
+    return Job(
+        function, wait, lambda found: {k: a.detach().cpu().numpy() for k, a in found.items()}
+    )

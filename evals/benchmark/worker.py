@@ -81,14 +81,20 @@ class Worker:
             "paths": self.adapter.paths(),
         }
 
-    def time(self, calls: int, settle: bool) -> dict:
-        """Mean seconds of some calls; ``settle``: after one that does not count."""
+    def time(self, calls: int, settle: bool, queued: bool = False) -> dict:
+        """Mean seconds of some calls.
+
+        ``settle``: after one that does not count. ``queued``: all are begun, then waited for.
+        """
         assert self.job is not None
         if settle:
             self.job.call()
         begin = time.perf_counter()
         for _ in range(calls):
-            self.job.call()
+            result = self.job.begin()
+            if not queued:
+                self.job.wait(result)
+        self.job.wait(result)
         return {"seconds": (time.perf_counter() - begin) / calls}
 
     def memory(self) -> dict:
