@@ -170,3 +170,29 @@ _StrictLoader.add_implicit_resolver(
     ),
     list("-+0123456789."),
 )
+
+
+def parse_foreign_yaml(text: str, where: str) -> dict[str, Any]:
+    """A mapping in YAML that another program wrote; its Python objects become None.
+
+    Args:
+        text: the YAML.
+        where: name of its origin for messages.
+
+    Raises:
+        ValueError: not YAML, or no mapping.
+    """
+    try:
+        found = yaml.load(text, Loader=_ForeignLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} must hold keys and values, not {type(found).__name__}")
+    return found
+
+
+class _ForeignLoader(_StrictLoader):
+    """Plain values only: nothing is looked up, made or called for a tag of Python's."""
+
+
+_ForeignLoader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)

@@ -1,4 +1,4 @@
-"""``mlpot convert``: data sets from one format to another."""
+"""``mlpot convert``: data sets and other programs' models from one format to another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def convert(
         typer.Argument(
             metavar="IN... OUT",
             help="Files or patterns to read (extended XYZ, rMD17 npz, HDF5, anything ASE reads, "
-            "also .gz), then the file to write: .h5 or .hdf5, .xyz or .extxyz.",
+            "also .gz), then the file to write: .h5 or .hdf5, .xyz or .extxyz. Or a model of "
+            "Nequix (.nqx), SevenNet (.pth) or NequIP (.npz) and a .safetensors file.",
             show_default=False,
         ),
     ],
@@ -43,11 +44,13 @@ def convert(
         bool, typer.Option("--overwrite", help="Replace OUT where it exists.")
     ] = False,
 ) -> None:
-    """Convert data sets to mlpot's HDF5 or extended XYZ, and say what is in them.
+    """Convert data sets to mlpot's HDF5 or extended XYZ, and other programs' models.
 
-    Labels end in eV, eV/Angstrom and eV/Angstrom^3; virials become stresses. Example:
+    Labels end in eV, eV/Angstrom and eV/Angstrom^3; virials become stresses. Examples:
 
     mlpot convert rmd17_ethanol.npz ethanol.h5 --energy-unit kcal/mol
+
+    mlpot convert nequix-mp-1.nqx nequix-mp-1.safetensors
     """
     from mlpot import datasets
     from mlpot.datasets.reading import expand
@@ -57,6 +60,9 @@ def convert(
             "convert needs at least one file to read and one to write: mlpot convert IN... OUT"
         )
     *sources, target = inputs
+    if Path(target).suffix == ".safetensors":
+        _convert_model(sources, Path(target), overwrite)
+        return
     files = expand(sources)
     if Path(target).exists():
         if any(Path(target).samefile(file) for file in files):
@@ -82,6 +88,22 @@ def convert(
     count = datasets.write(target, census.watch(datasets.iterate(files, **options)), provenance)
     typer.echo(census.summary())
     typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")
+
+
+def _convert_model(sources: list[str], target: Path, overwrite: bool) -> None:
+    """A model of another program as mlpot's file."""
+    from mlpot import io
+
+    if len(sources) != 1:
+        raise ValueError(f"a model is converted from one file, not from {len(sources)}")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{target} exists already; add --overwrite to replace it")
+    potential = io.import_potential(sources[0])
+    io.save(target, potential, io.import_metadata(sources[0]))
+    typer.echo(
+        f"wrote a potential for {len(potential.numbers)} elements, cutoff "
+        f"{potential.cutoff:g} Angstrom, to {target} ({target.stat().st_size / 1e6:.2f} MB)"
+    )
 
 
 def _origin(file: Path) -> dict:

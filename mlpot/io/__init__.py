@@ -2,5 +2,18 @@
 
 from .checkpoint import FORMAT_VERSION, build_potential, load, read_file, save
 from .e3nn_weights import load_e3nn_weights
+from .importing import FOREIGN_SUFFIXES, import_metadata, import_potential
+from .registry import PUBLISHED
 
-__all__ = ["FORMAT_VERSION", "build_potential", "load", "load_e3nn_weights", "read_file", "save"]
+__all__ = [
+    "FOREIGN_SUFFIXES",
+    "FORMAT_VERSION",
+    "PUBLISHED",
+    "build_potential",
+    "import_metadata",
+    "import_potential",
+    "load",
+    "load_e3nn_weights",
+    "read_file",
+    "save",
+]

@@ -1,8 +1,12 @@
 """``mlpot convert``: what it writes, what it says, and what it refuses."""
 
+import hashlib
+
 import numpy as np
 import pytest
+from reference_outputs import FIXTURES, check_outputs
 
+from mlpot import io
 from mlpot.cli.app import main
 from mlpot.datasets import HDF5Dataset, read
 
@@ -95,3 +99,19 @@ def test_errors_leave_nothing_behind(tmp_path, water, monkeypatch, capsys, words
     assert run(*words) == 1
     assert message in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_models_of_other_programs_are_converted(tmp_path, capsys):
+    source, target = FIXTURES / "sevennet_even.pth", tmp_path / "model.safetensors"
+    assert run(source, target) == 0
+    assert "3 elements, cutoff 4 Angstrom" in capsys.readouterr().out
+    check_outputs(io.load(target), source.with_suffix(".json"))
+    _, metadata = io.read_file(target)
+    assert metadata["source"] == "sevennet_even.pth"
+    assert metadata["source_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
+    before = target.read_bytes()
+    assert run(source, target) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert run(source, source, target, "--overwrite") == 1
+    assert "from one file" in capsys.readouterr().err
+    assert target.read_bytes() == before
