@@ -21,7 +21,7 @@ from . import e3nn_operations, for_e3nn, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
 from .jobs import Job  # noqa: E402
 from .random_numbers import normal  # noqa: E402
-from .torch_worker import paths, peak  # noqa: E402, F401
+from .torch_worker import paths, peak, release  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from . import e3nn_models, e3nn_operations, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
 from .jobs import Job  # noqa: E402
 from .random_numbers import normal  # noqa: E402
-from .torch_worker import job, paths, peak  # noqa: E402, F401
+from .torch_worker import job, paths, peak, release  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:

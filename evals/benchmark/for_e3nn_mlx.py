@@ -40,6 +40,11 @@ def peak(call: Callable[[], Any]) -> int:
     return int(mx.get_peak_memory())
 
 
+def release() -> None:
+    """Leave the memory of a GPU to the others."""
+    mx.clear_cache()
+
+
 def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: bool) -> Job:
     """The job of a case."""
     assert not compiled

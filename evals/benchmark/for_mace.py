@@ -19,7 +19,7 @@ from mace.cli.convert_e3nn_cueq import run as with_cuequivariance  # noqa: E402
 from . import model_settings, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
 from .jobs import Job  # noqa: E402
-from .torch_worker import paths, peak  # noqa: E402, F401
+from .torch_worker import paths, peak, release  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:

@@ -18,6 +18,9 @@ from .cases import Case
 from .jobs import Job
 from .random_numbers import normal
 
+#: Bytes that are given back to the device between repeats.
+MUCH = 4 * 2**30
+
 
 def start(name: str) -> dict[str, str]:
     """Choose the device; versions."""
@@ -39,6 +42,12 @@ def peak(call: Callable[[], Any]) -> int:
     mx.reset_peak_memory()
     call()
     return int(mx.get_peak_memory())
+
+
+def release() -> None:
+    """Leave the memory of a GPU, if it is much, to the others."""
+    if mx.get_cache_memory() > MUCH:
+        mx.clear_cache()
 
 
 def prepare(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: bool) -> Job:

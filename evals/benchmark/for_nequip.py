@@ -17,7 +17,7 @@ from nequip.utils.global_state import set_global_state  # noqa: E402
 from . import model_settings, torch_worker  # noqa: E402
 from .cases import Case  # noqa: E402
 from .jobs import Job  # noqa: E402
-from .torch_worker import paths, peak  # noqa: E402, F401
+from .torch_worker import paths, peak, release  # noqa: E402, F401
 
 
 def start(name: str) -> dict[str, str]:

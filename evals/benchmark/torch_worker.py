@@ -10,6 +10,9 @@ import torch
 
 from .jobs import Job
 
+#: Bytes that are given back to the device between repeats.
+MUCH = 4 * 2**30
+
 
 def device() -> torch.device:
     """The device of this process."""
@@ -36,6 +39,12 @@ def peak(call: Callable[[], Any]) -> int:
     torch.cuda.reset_peak_memory_stats()
     call()
     return int(torch.cuda.max_memory_allocated())
+
+
+def release() -> None:
+    """Leave the memory of a GPU, if it is much, to the others."""
+    if device().type == "cuda" and torch.cuda.memory_reserved() > MUCH:
+        torch.cuda.empty_cache()
 
 
 def job(function: Callable[[], dict[str, torch.Tensor]]) -> Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmark import worker
 from benchmark.agreement import difference
 
 WANTED = {"out": np.array([[1.0, -4.0], [2.0, 0.5]], dtype="f4"), "d_x": np.array([2e-3])}
@@ -39,3 +40,12 @@ def test_zero_is_matched_by_zero_only():
     zero = {"out": np.zeros(3)}
     assert difference(zero, zero) == 0.0
     assert difference({"out": np.full(3, 1e-9)}, zero) == float("inf")
+
+
+def test_large_outputs_are_sampled_in_every_column(monkeypatch):
+    monkeypatch.setattr(worker, "LARGEST", 1000)
+    array = np.arange(12_000).reshape(-1, 12)
+    found = worker.sample(array)
+    assert 500 < found.size <= 1000
+    assert set(found % 12) == set(range(12))
+    assert np.array_equal(worker.sample(array[:50]), array[:50])
