@@ -83,5 +83,6 @@ def energy_forces_stress(potential: Potential, graph: Graph, stress: bool = True
     else:
         nodes, d_positions = mx.grad(energy, argnums=(0, 1))(factors, graph.positions)
         tensor = None
-    per_graph = kernels.segment_sum(nodes, graph.node_graph, graph.n_graphs)
+    order = kernels.SegmentOrder()  # node_graph is nondecreasing
+    per_graph = kernels.segment_sum(nodes, graph.node_graph, graph.n_graphs, order)
     return Results(per_graph, nodes, -d_positions, tensor, (potential, graph))

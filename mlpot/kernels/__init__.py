@@ -10,6 +10,7 @@ from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
 from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, segment_sum
+from .segment_order import SegmentOrder
 
 __all__ = [
     "BACKENDS",
@@ -19,6 +20,7 @@ __all__ = [
     "ConvolutionSpec",
     "EdgeIndex",
     "Report",
+    "SegmentOrder",
     "clear_report",
     "convolution",
     "cos",

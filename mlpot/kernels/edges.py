@@ -8,6 +8,8 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Int
 
+from .segment_order import SegmentOrder
+
 
 @dataclass(frozen=True)
 class EdgeIndex:
@@ -80,6 +82,16 @@ class EdgeIndex:
     def n_nodes(self) -> int:
         """Number of nodes."""
         return self.receiver_ptr.shape[0] - 1
+
+    @property
+    def by_receiver(self) -> SegmentOrder:
+        """Order of ``receivers``, for `gather` and `segment_sum`."""
+        return SegmentOrder(self.receiver_ptr)
+
+    @property
+    def by_sender(self) -> SegmentOrder:
+        """Order of ``senders``, for `gather` and `segment_sum`."""
+        return SegmentOrder(self.sender_ptr, self.sender_perm)
 
     def arrays(self) -> dict[str, mx.array]:
         """The five arrays by name, for compiled functions: ``EdgeIndex(**arrays)``."""

@@ -113,7 +113,8 @@ class System:
         if self._equal:
             # Not a scatter, in which all atoms of a structure would wait for one another.
             return x.reshape(self.n_graphs, -1, *x.shape[1:]).sum(axis=1)
-        return kernels.segment_sum(x, self.node_graph, self.n_graphs)
+        order = kernels.SegmentOrder()  # node_graph is nondecreasing
+        return kernels.segment_sum(x, self.node_graph, self.n_graphs, order)
 
     def per_atom(self, y: Float[mx.array, "n_graphs *rest"]) -> Float[mx.array, "n_any *rest"]:
         """Values of each atom's structure; of one structure only: to be broadcast, (1, ...)."""

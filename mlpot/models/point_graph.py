@@ -70,7 +70,8 @@ def point_graph(data: Mapping[str, Any], max_radius: float) -> PointGraph:
     else:
         senders, receivers = _all_neighbors(np.array(positions), batch, max_radius)
     edges, order = sorted_edges(senders, receivers, n)
-    vectors = kernels.gather(positions, edges.senders) - kernels.gather(positions, edges.receivers)
+    ends = kernels.gather(positions, edges.senders, edges.by_sender)
+    vectors = ends - kernels.gather(positions, edges.receivers, edges.by_receiver)
     shifts = data.get("edge_shifts")
     if shifts is not None:
         if "cell" not in data:

@@ -71,4 +71,4 @@ class ZBL:
             screening = screening + amplitude * kernels.exp(-decay * x)
         switch = nn.polynomial_cutoff(r * constants[:, 2], 1.0, 6)
         energies = constants[:, 0] / r * screening * switch
-        return kernels.segment_sum(energies, edges.receivers, edges.n_nodes)
+        return kernels.segment_sum(energies, edges.receivers, edges.n_nodes, edges.by_receiver)

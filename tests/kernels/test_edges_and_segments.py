@@ -109,3 +109,38 @@ def test_constants_keep_their_digits_and_are_cached():
     third = kernels.Constant(np.array([1 / 3]))
     assert third(mx.float64).item() == 1 / 3
     assert third(mx.float32) is third(mx.float32)
+
+
+def orders(index: np.ndarray, n_segments: int) -> dict[str, kernels.SegmentOrder | None]:
+    """What can be known of an index."""
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=n_segments))])
+    perm = np.argsort(index, kind="stable")
+    known: dict[str, kernels.SegmentOrder | None] = {
+        "nothing": None,
+        "permutation": kernels.SegmentOrder(mx.array(ptr), mx.array(perm.astype(np.int32))),
+    }
+    if np.all(np.diff(index) >= 0):
+        known["nondecreasing"] = kernels.SegmentOrder()
+        known["offsets"] = kernels.SegmentOrder(mx.array(ptr))
+    return known
+
+
+@pytest.mark.parametrize("index", [[0, 0, 2, 5, 5, 5], [5, 0, 2, 0, 5, 0]])
+def test_what_is_known_of_the_order_changes_nothing(index):
+    index, rng = np.array(index), np.random.default_rng(5)
+    x, g = mx.array(rng.normal(size=(6, 2))), mx.array(rng.normal(size=(6, 2)))
+    place = mx.array(index)
+    wanted = np.zeros((6, 2))
+    np.add.at(wanted, index, np.array(x))
+    for order in orders(index, 6).values():
+        sums = kernels.segment_sum(x, place, 6, order)
+        there = mx.grad(lambda q, o=order: (kernels.segment_sum(q, place, 6, o) * g).sum())(x)
+        back = mx.grad(lambda q, o=order: (kernels.gather(q, place, o) * x).sum())(g)
+        assert np.abs(np.array(sums) - wanted).max() < 1e-6
+        assert np.array_equal(np.array(there), np.array(g)[index])
+        assert np.abs(np.array(back) - wanted).max() < 1e-6
+
+
+def test_permutation_without_offsets_is_refused():
+    with pytest.raises(ValueError, match="without ptr"):
+        kernels.SegmentOrder(perm=mx.array([0, 1]))

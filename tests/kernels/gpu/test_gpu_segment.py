@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu, random_array
 
+from mlpot import kernels
 from mlpot.kernels import gpu
 from mlpot.kernels.gpu import segment
 
@@ -166,3 +167,49 @@ def test_refusals_of_gather(x, n, reason):
     with emulated_gpu():
         found = gpu.gather_refusal(x, mx.zeros((n,), mx.int32))
     assert found is None if reason is None else reason in (found or "")
+
+
+KERNELS = {
+    "nothing": ["segment_starts", "segment_sum_threads"],
+    "nondecreasing": ["segment_starts", "segment_sum_threads"],
+    "offsets": ["segment_sum_threads"],
+    "permutation": ["segment_sum_threads"],
+}
+
+
+@pytest.mark.parametrize("known", KERNELS)
+def test_primitives(known):
+    index = np.array([0, 0, 2, 4, 4, 4]) if known != "nothing" else np.array([4, 0, 2, 0, 4, 4])
+    perm = np.argsort(index, kind="stable")
+    ptr = offsets(np.bincount(index, minlength=5).tolist())
+    order = {
+        "nothing": None,
+        "nondecreasing": kernels.SegmentOrder(),
+        "offsets": kernels.SegmentOrder(ptr),
+        "permutation": kernels.SegmentOrder(ptr, mx.array(perm.astype(np.int32))),
+    }[known]
+    place, x, g = mx.array(index), random_array((6, 3)), random_array((5, 3))
+    with emulated_gpu() as device:
+        found = kernels.segment_sum(x, place, 5, order)
+        back = mx.grad(lambda q: (kernels.segment_sum(q, place, 5, order) * g).sum())(x)
+        mx.eval(found, back)
+    wanted = np.zeros((5, 3))
+    np.add.at(wanted, index, np.array(x, np.float64))
+    assert_close(found, wanted, 1e-6)
+    assert mx.array_equal(back, g[place])
+    assert device.kernels == [*KERNELS[known], *KERNELS[known], "gather"]
+
+
+def test_energy_like_nesting():
+    index = mx.array([0, 1, 1, 3, 3, 3])
+    x, v = random_array((4, 2)), random_array((4, 2), seed=1)
+
+    def energy(q):
+        rows = kernels.gather(q, index, kernels.SegmentOrder())
+        return (kernels.segment_sum(rows * rows * rows, index, 4, kernels.SegmentOrder())).sum()
+
+    with emulated_gpu():
+        found = mx.jvp(mx.grad(energy), [x], [v])[1][0]
+        mx.eval(found)
+    counts = np.array([1, 2, 0, 3])[:, None]
+    assert_close(found, 6 * counts * np.array(x, np.float64) * np.array(v, np.float64), 2e-6)
