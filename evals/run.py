@@ -17,16 +17,15 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-import numpy as np
-from benchmark import cold, control, memory, report, timing
+from benchmark import control, memory, report
 from benchmark.cases import NAMES, PHASES, chosen
-from benchmark.crew import Crew, Machine
+from benchmark.crew import Machine
 from benchmark.environment import describe
 from benchmark.implementations import IMPLEMENTATIONS
-from benchmark.inputs import draw
-from benchmark.progress import Progress
+from benchmark.session import Session
 from benchmark.summary import print_rows
 from benchmark.timing import Plan
 
@@ -96,28 +95,33 @@ def run(arguments: argparse.Namespace) -> int:
         implementations = [
             dataclasses.replace(i, cases=("linear",)) if i.compiled else i for i in implementations
         ]
-    rows, versions, peaks = [], {}, []
+    environment = describe("python " + shlex.join(shorten(sys.argv)))
+    start, peaks = time.perf_counter(), []
+
+    def result() -> dict:
+        found = {"preset": preset, "threads": arguments.threads, "versions": session.versions}
+        found |= {"environment": environment | {"seconds": round(time.perf_counter() - start)}}
+        found |= {"control": control.check(session.rows), "rows": session.rows, "memory": peaks}
+        return found
+
     with tempfile.TemporaryDirectory(prefix="mlpot-benchmark-") as folder:
         machine = Machine(arguments.device, arguments.threads, pythons(arguments), Path(folder))
+        session = Session(machine, implementations, plan)
         if arguments.memory:
-            peaks = memory.measure(machine, implementations, arguments.memory_limit, versions)
+            limit = arguments.memory_limit
+            peaks += memory.measure(machine, implementations, limit, session.versions)
         else:
-            tasks = chosen(preset, arguments.case, arguments.phase)
-            rows = time_all(machine, implementations, tasks, plan, versions)
-    result = {
-        "environment": describe("python " + shlex.join(shorten(sys.argv))),
-        "versions": versions,
-        "preset": preset,
-        "threads": arguments.threads,
-        "control": control.check(rows),
-        "rows": rows,
-        "memory": peaks,
-    }
-    report.write(arguments.out, result)
-    print_rows(result)
+            # After each case, so that a run that is cut short is not lost.
+            session.run(
+                chosen(preset, arguments.case, arguments.phase),
+                lambda: report.write(arguments.out, result()),
+            )
+    found = result()
+    report.write(arguments.out, found)
+    print_rows(found)
     print(f"report: {arguments.out / 'report.html'}")
-    bad = [row for row in rows if row["status"].startswith(("failed", "differs"))]
-    return 1 if bad or not all(map(control.passed, result["control"])) else 0
+    bad = [row for row in session.rows if row["status"].startswith(("failed", "differs"))]
+    return 1 if bad or not all(map(control.passed, found["control"])) else 0
 
 
 def shorten(arguments: list[str]) -> list[str]:
@@ -127,42 +131,6 @@ def shorten(arguments: list[str]) -> list[str]:
         name, equals, path = text.rpartition("=")
         found.append(name + equals + (Path(path).name if path.startswith("/") else path))
     return ["evals/run.py", *found[1:]]
-
-
-def time_all(machine: Machine, implementations, tasks, plan: Plan, versions: dict) -> list[dict]:
-    """Rows of all cases; versions are filled in."""
-    progress = Progress(sum(len(phases) for _, phases in tasks))
-    rows: list[dict] = []
-    absent: dict[str, str] = {}
-    for case, phases in tasks:
-        inputs = machine.folder / "inputs.npz"
-        np.savez(inputs, **draw(case))
-        # Who is not installed is not asked again.
-        with Crew(machine, [i for i in implementations if takes(i, case, phases, machine)],
-                  absent=dict(absent)) as crew:  # fmt: skip
-            ours = plan
-            if case.name == control.CASE:
-                # What is to come out equal deserves more repeats.
-                ours = dataclasses.replace(
-                    plan, least=3 * plan.least, call_seconds=2 * plan.call_seconds
-                )
-            for phase in phases:
-                progress.begin(f"{case.name} {case.label}, {phase}")
-                if phase == "cold":
-                    rows += cold.measure(crew, case, phase, inputs, plan.limit)
-                else:
-                    rows += timing.measure(crew, case, phase, inputs, ours)
-                progress.finish()
-        absent |= {k: why for k, why in crew.absent.items() if why.startswith("not installed")}
-        for facts in crew.facts.values():
-            versions |= facts["versions"]
-    progress.close()
-    return rows
-
-
-def takes(implementation, case, phases, machine: Machine) -> bool:
-    """Whether it has anything to do."""
-    return any(implementation.takes(case, phase, machine.device) for phase in phases)
 
 
 def main() -> int:
