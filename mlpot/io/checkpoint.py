@@ -17,6 +17,8 @@ from mlpot.config import validate
 from mlpot.files import temporary_beside
 from mlpot.models import Potential, PotentialConfig
 
+from .locating import locate
+
 #: Version of the file format that `save` writes.
 FORMAT_VERSION = 1
 
@@ -28,7 +30,8 @@ def save(
 ) -> None:
     """Write a potential; a file of that name is replaced in one step.
 
-    Weights are stored in float32, everything else (E0, cutoff, sizes) as JSON in the metadata.
+    Weights are stored in float32, everything else (E0, cutoff, sizes) as JSON in the metadata. So
+    are the numbers of intervals of the radial tables, so that the same numbers come out again.
 
     Args:
         path: ends in ``.safetensors``.
@@ -49,6 +52,7 @@ def save(
         "format": "mlpot",
         "format_version": str(FORMAT_VERSION),
         "config": config,
+        "radial_intervals": json.dumps(potential.needed_radial_intervals()),
         "sha256": _digest(arrays, config),
     }
     with temporary_beside(path) as temporary:
@@ -56,15 +60,13 @@ def save(
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, mx.array], dict[str, str]]:
-    """Arrays and metadata of a file that mlpot wrote.
+    """Arrays and metadata of a file that mlpot wrote, or of a published potential by its name.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: damaged, of another program, or of a newer version.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"model file {str(path)!r} does not exist")
+    path = locate(path)
     try:
         if path.suffix != ".safetensors":
             raise ValueError("the name does not end in .safetensors")
@@ -88,10 +90,10 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, mx.array], dict[s
 
 
 def load(path: str | os.PathLike[str]) -> Potential:
-    """Read a potential that `save` wrote.
+    """Read a potential that `save` wrote, or a published one that was fetched.
 
     Args:
-        path: the file.
+        path: the file, or a name in `mlpot.io.PUBLISHED`, e.g. "nequix-mp-1".
 
     Returns:
         The potential in float32; ``set_dtype(mx.float64)`` changes it.
@@ -139,7 +141,18 @@ def build_potential(arrays: dict[str, mx.array], metadata: dict[str, str], name:
         )
     potential.update(tree_unflatten(list(arrays.items())))
     mx.eval(potential.parameters())
+    if "radial_intervals" in metadata:
+        _set_radial_intervals(potential, metadata["radial_intervals"], name)
     return potential
+
+
+def _set_radial_intervals(potential: Potential, text: str, name: str) -> None:
+    try:
+        potential.set_radial_intervals([int(n) for n in json.loads(text)])
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name!r}: radial_intervals in the metadata is damaged: {error}"
+        ) from error
 
 
 def _digest(arrays: dict[str, mx.array], config: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mlx.core as mx
 import mlx.nn
+import numpy as np
 from jaxtyping import Float
 
 from mlpot import kernels, o3
@@ -14,7 +16,9 @@ from .config import BackboneConfig, GatePointsConfig, NequIPConfig, V2106Config
 from .gate_points import GatePointsLayers
 from .message_passing import MessagePassing
 from .nequip import NequIPBackbone, scalars
-from .point_networks import V2106, harmonics, hidden_irreps, radial_embedding
+from .point_networks import V2106, harmonics, hidden_irreps, radial_functions
+from .radial_edges import RadialEdges, RadialEmbedding
+from .radial_strategy import Strategy
 
 
 class V2106Backbone(mlx.nn.Module):
@@ -24,7 +28,7 @@ class V2106Backbone(mlx.nn.Module):
     (one-hot). Edge attributes are harmonics Y_0..Y_lmax of the edge direction (component
     normalisation); the radial networks see ``number_of_basis`` smooth_finite functions of the
     distance, which vanish with all derivatives at the cutoff, so the energy is infinitely often
-    differentiable there.
+    differentiable there; with radial tables twice everywhere.
 
     Args:
         config: sizes.
@@ -42,8 +46,18 @@ class V2106Backbone(mlx.nn.Module):
         self, config: V2106Config, n_species: int, cutoff: float, num_neighbors: float
     ) -> None:
         super().__init__()
-        self.cutoff = cutoff
-        self.number_of_basis = config.number_of_basis
+        self.radial = RadialEmbedding(
+            functools.partial(
+                radial_functions,
+                max_radius=cutoff,
+                number=config.number_of_basis,
+                basis=V2106.basis,
+            ),
+            cutoff,
+        )
+        self.radial_strategy: Strategy = config.radial
+        #: Number of continuous derivatives of the energy.
+        self.smoothness = math.inf if config.radial == "exact" else 2
         self._irreps_edge_attr = o3.Irreps.spherical_harmonics(config.lmax)
         hidden = hidden_irreps(config.channels, config.lmax)
         self.embedding = o3.Linear(scalars(n_species), scalars(config.channels))
@@ -74,13 +88,13 @@ class V2106Backbone(mlx.nn.Module):
             (n_atoms,), dimensionless.
         """
         attributes = unit_variance(species)
-        basis = radial_embedding(vectors, self.cutoff, self.number_of_basis, V2106.basis)
+        length = kernels.safe_norm(vectors)
         return self.mp.on_edges(
             self.embedding(attributes),
             attributes,
             edges,
             harmonics(self._irreps_edge_attr, vectors),
-            basis,
+            RadialEdges(self.radial, length, self.radial_strategy),
         )[:, 0]
 
 
@@ -106,6 +120,7 @@ class GatePointsBackbone(mlx.nn.Module):
         self, config: GatePointsConfig, n_species: int, cutoff: float, num_neighbors: float
     ) -> None:
         super().__init__()
+        self.radial_strategy: Strategy = config.radial
         self.embedding = o3.Linear(scalars(n_species), scalars(config.channels))
         self.network = GatePointsLayers(
             scalars(config.channels),
@@ -121,6 +136,13 @@ class GatePointsBackbone(mlx.nn.Module):
             species_on_edges=True,
             normalization=config.normalization,
         )
+        one_hot = unit_variance_rows(n_species)
+        first, second = np.divmod(np.arange(n_species**2), n_species)
+        self.radial = RadialEmbedding(
+            self.network.radial_functions,
+            cutoff,
+            features=kernels.Constant(np.concatenate([one_hot[first], one_hot[second]], axis=1)),
+        )
 
     def __call__(
         self,
@@ -131,7 +153,19 @@ class GatePointsBackbone(mlx.nn.Module):
         """One number per atom; arguments as of `V2106Backbone`."""
         attributes = unit_variance(species)
         features = self.embedding(attributes)
-        return self.network.on_edges(features, attributes, vectors, edges, smooth=True)[:, 0]
+        kinds = self._pairs(species, edges)
+        length = kernels.safe_norm(vectors)
+        scalars = RadialEdges(self.radial, length, self.radial_strategy, kinds)
+        return self.network.on_edges(
+            features, attributes, vectors, edges, scalars=scalars, smooth=True
+        )[:, 0]
+
+    @staticmethod
+    def _pairs(species: mx.array, edges: kernels.EdgeIndex) -> mx.array:
+        """Number of the pair (sender, receiver) of species of each edge, (n_edges,) int32."""
+        index = mx.argmax(mx.stop_gradient(species), axis=1).astype(mx.int32)
+        sender, receiver = mx.take(index, edges.senders), mx.take(index, edges.receivers)
+        return sender * species.shape[1] + receiver
 
 
 def unit_variance(
@@ -139,6 +173,11 @@ def unit_variance(
 ) -> Float[mx.array, "n_atoms n_species"]:
     """One-hot vectors scaled to components of mean square one, which e3nn's layers expect."""
     return species * math.sqrt(species.shape[1])
+
+
+def unit_variance_rows(n_species: int) -> np.ndarray:
+    """What `unit_variance` makes of the one-hot vector of each species."""
+    return np.eye(n_species) * math.sqrt(n_species)
 
 
 def build_backbone(

@@ -11,6 +11,7 @@ from mlpot.config import StrictModel
 from mlpot.elements import SYMBOLS
 
 from .nequip_config import NequIPConfig
+from .radial_strategy import RadialKey
 
 
 class V2106Config(StrictModel):
@@ -36,6 +37,7 @@ class V2106Config(StrictModel):
     normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
         default="exact", description="convention of the activations' constants"
     )
+    radial: RadialKey = "auto"
 
 
 class GatePointsConfig(StrictModel):
@@ -54,6 +56,7 @@ class GatePointsConfig(StrictModel):
     normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
         default="exact", description="convention of the activations' constants"
     )
+    radial: RadialKey = "auto"
 
 
 def _named(model: Any) -> Any:

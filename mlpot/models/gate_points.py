@@ -17,6 +17,7 @@ from .message_passing import gated_layers
 from .point_convolution import PointConvolution
 from .point_graph import point_graph
 from .point_networks import harmonics, needed
+from .radial_edges import RadialEdges
 
 __all__ = ["Convolution", "Network", "Network2101"]
 
@@ -113,12 +114,22 @@ class GatePointsLayers(mlx.nn.Module):
             normalization, merge_scalars=False,
         )  # fmt: skip
 
+    def radial_functions(
+        self, length: Float[mx.array, " n_edges"]
+    ) -> Float[mx.array, "n_edges number"]:
+        """Gaussians of the length, which do not vanish at the cutoff."""
+        basis = nn.soft_one_hot_linspace(
+            length, 0.0, self.max_radius, self.number_of_basis, basis="gaussian", cutoff=False
+        )
+        return basis * math.sqrt(self.number_of_basis)
+
     def on_edges(
         self,
         x: Float[mx.array, "n_nodes dim_in"],
         z: Float[mx.array, "n_nodes dim_attr"],
         vectors: Float[mx.array, "n_edges 3"],
         edges: kernels.EdgeIndex,
+        scalars: Float[mx.array, "n_edges n_scalars"] | RadialEdges | None = None,
         smooth: bool = False,
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Component-major features of the last layer.
@@ -128,6 +139,8 @@ class GatePointsLayers(mlx.nn.Module):
             z: (n_nodes, irreps_node_attr.dim), e3nn's layout.
             vectors: (n_edges, 3), from receiver to sender.
             edges: sorted by receiver.
+            scalars: f, or what it is a function of; made from ``vectors`` and ``z`` where not
+                given.
             smooth: a cutoff of class C2 (polynomial, p = 6) in place of e3nn's of class C1.
 
         Returns:
@@ -137,15 +150,13 @@ class GatePointsLayers(mlx.nn.Module):
         u = length / self.max_radius
         cutoff = nn.polynomial_cutoff(u, 1.0, 6) if smooth else nn.smooth_cutoff(u)
         attributes = cutoff[:, None] * harmonics(self.irreps_edge_attr, vectors)
-        basis = nn.soft_one_hot_linspace(
-            length, 0.0, self.max_radius, self.number_of_basis, basis="gaussian", cutoff=False
-        )
-        features = [basis * math.sqrt(self.number_of_basis)]
-        if self._invariant:
-            invariants = mx.concatenate([z[:, part] for part in self._invariant], axis=1)
-            features += [kernels.gather(invariants, edges.senders)]
-            features += [kernels.gather(invariants, edges.receivers)]
-        scalars = mx.concatenate(features, axis=1)
+        if scalars is None:
+            features = [self.radial_functions(length)]
+            if self._invariant:
+                invariants = mx.concatenate([z[:, part] for part in self._invariant], axis=1)
+                features += [kernels.gather(invariants, edges.senders)]
+                features += [kernels.gather(invariants, edges.receivers)]
+            scalars = mx.concatenate(features, axis=1)
         for layer in self.layers:
             x = layer.on_edges(x, z, edges, attributes, scalars)
         return x

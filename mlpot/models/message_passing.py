@@ -14,6 +14,7 @@ from mlpot.nn import Gate
 from mlpot.nn.normalization_constants import Convention
 
 from .point_convolution import Mixing, PointConvolution, with_e3nn_arguments
+from .radial_edges import RadialEdges
 
 
 class _Gated(mlx.nn.Module):
@@ -130,7 +131,7 @@ class MessagePassing(mlx.nn.Module):
         node_attr: Float[mx.array, "n_nodes dim_attr"],
         edges: kernels.EdgeIndex,
         edge_attr: Float[mx.array, "n_edges dim_edge"],
-        edge_scalars: Float[mx.array, "n_edges n_scalars"],
+        edge_scalars: Float[mx.array, "n_edges n_scalars"] | RadialEdges,
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Component-major features of the last layer, (n_nodes, irreps_node_output.dim)."""
         for layer in self.layers:

@@ -10,6 +10,8 @@ from jaxtyping import Float
 
 from mlpot import kernels, o3
 
+from .radial_edges import TableWeights
+
 
 class MessageSum:
     """Sum over incoming edges of uvu products of sender features and edge attributes.
@@ -97,13 +99,17 @@ class MessageSum:
         self,
         x: Float[mx.array, "n_nodes dim_in"],
         edge_attr: Float[mx.array, "n_edges dim_edge"],
-        weights: Float[mx.array, "n_edges weight_numel"],
+        weights: Float[mx.array, "n_edges weight_numel"] | TableWeights,
         edges: kernels.EdgeIndex,
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Sums at the receivers, component-major, (n_nodes, irreps_out.dim)."""
-        if self._summed:
-            weights = self._copy_by_copy(weights)
-        out = kernels.convolution(self.spec, x, edge_attr, weights, edges)
+        if isinstance(weights, TableWeights):
+            powers, table, rows = weights
+            table = self._copy_by_copy(table) if self._summed else table
+            out = kernels.radial_convolution(self.spec, x, edge_attr, powers, table, rows, edges)
+        else:
+            weights = self._copy_by_copy(weights) if self._summed else weights
+            out = kernels.convolution(self.spec, x, edge_attr, weights, edges)
         if not self._summed:
             return out
         pieces = o3.layout.split_columns(out, [n * size for n, size in self._parts])

@@ -15,6 +15,9 @@ from .message_passing import gate_for
 from .messages import MessageSum
 from .nequip_config import NequIPConfig
 from .point_networks import harmonics
+from .radial_edges import RadialEdges, RadialEmbedding
+from .radial_strategy import Strategy
+from .radial_table import RadialTable
 
 
 def scalars(n: int) -> o3.Irreps:
@@ -47,7 +50,8 @@ class RadialBasis(mlx.nn.Module):
     def __call__(self, length: Float[mx.array, " n_edges"]) -> Float[mx.array, "n_edges n_basis"]:
         """Values of all functions at edge lengths in Angstrom, (n_edges, number_of_basis)."""
         trained = "frequencies" in self
-        frequencies = self.frequencies if trained else self._frequencies(length.dtype)
+        dtype = length.dtype
+        frequencies = self.frequencies.astype(dtype) if trained else self._frequencies(dtype)
         values = nn.sine_bessel(length, frequencies, 2.0 / self.cutoff)
         if self.envelope == "xplor":
             assert self.xplor_on is not None
@@ -135,9 +139,15 @@ class NequIPLayer(mlx.nn.Module):
             "silu",
             normalization=config.normalization,
         )
+        self.radial_table = RadialTable()
         self.linear_2 = o3.Linear(self._messages.irreps_out, mixed, layout="ir_mul")
         self.norm = RMSLayerNorm(mixed) if config.layer_norm else None
         self.irreps_out = self.gate.irreps_out
+
+    @property
+    def radial_network(self) -> nn.FullyConnectedNet:
+        """What makes edge weights of the basis functions."""
+        return self.radial
 
     def __call__(
         self,
@@ -145,12 +155,13 @@ class NequIPLayer(mlx.nn.Module):
         species: Float[mx.array, "n_atoms n_species"],
         edges: kernels.EdgeIndex,
         edge_harmonics: Float[mx.array, "n_edges dim_edge"],
-        basis: Float[mx.array, "n_edges n_basis"],
+        basis: Float[mx.array, "n_edges n_basis"] | RadialEdges,
     ) -> Float[mx.array, "n_atoms dim_out"]:
         """Component-major features, (n_atoms, irreps_out.dim)."""
         skip = self.skip
         own = skip(features) if isinstance(skip, o3.Linear) else skip(features, species)
-        summed = self._messages(self.linear_1(features), edge_harmonics, self.radial(basis), edges)
+        weights = self.radial_table.weights(self.radial, basis)
+        summed = self._messages(self.linear_1(features), edge_harmonics, weights, edges)
         mixed = own + self.linear_2(summed)
         if self.norm is not None:
             mixed = self.norm(mixed)
@@ -179,6 +190,13 @@ class NequIPBackbone(mlx.nn.Module):
         super().__init__()
         config.check_cutoff(cutoff)
         self.basis = RadialBasis(config, cutoff)
+        self.radial_strategy: Strategy = config.radial
+        self.radial = RadialEmbedding(
+            self._functions,
+            cutoff,
+            breakpoints=(config.xplor_on,) if config.xplor_on else (),
+            parameters=self._trained,
+        )
         self._harmonics = config.irreps_harmonics()
         hidden = config.irreps_hidden()
         invariant = scalars(hidden.count("0e"))
@@ -221,7 +239,13 @@ class NequIPBackbone(mlx.nn.Module):
         attributes = species * math.sqrt(species.shape[1])
         features = attributes if self.embedding is None else self.embedding(attributes)
         edge_harmonics = harmonics(self._harmonics, vectors)
-        basis = self.basis(kernels.safe_norm(vectors))
+        basis = RadialEdges(self.radial, kernels.safe_norm(vectors), self.radial_strategy)
         for layer in self.layers:
             features = layer(features, attributes, edges, edge_harmonics, basis)
         return self.readout(features)[:, 0]
+
+    def _functions(self, length: Float[mx.array, " n"]) -> Float[mx.array, "n n_basis"]:
+        return self.basis(length)
+
+    def _trained(self) -> list[mx.array]:
+        return [self.basis.frequencies] if "frequencies" in self.basis else []

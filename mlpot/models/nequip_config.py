@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from mlpot import o3
 from mlpot.config import StrictModel
 
+from .radial_strategy import RadialKey
+
 
 class NequIPConfig(StrictModel):
     """Sizes and variants of the nequip backbone.
@@ -53,6 +55,7 @@ class NequIPConfig(StrictModel):
     normalization: Literal["exact", "e3nn", "e3nn_jax"] = Field(
         default="exact", description="convention of the activations' constants"
     )
+    radial: RadialKey = "auto"
 
     @field_validator("irreps")
     @classmethod

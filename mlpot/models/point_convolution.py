@@ -16,6 +16,8 @@ from mlpot.nn import FullyConnectedNet
 from mlpot.nn.normalization_constants import Convention
 
 from .messages import MessageSum
+from .radial_edges import RadialEdges
+from .radial_table import RadialTable
 
 Mixing = Literal["alpha", "angle", "fixed"]
 
@@ -88,6 +90,7 @@ class PointConvolution(mlx.nn.Module):
         self.fc = FullyConnectedNet(
             [*fc_neurons, self._messages.weight_numel], "silu", normalization=normalization
         )
+        self.radial_table = RadialTable()
         self.lin2 = product(mid, self.irreps_node_output)
         if mixing == "alpha":
             self.alpha = product(mid, o3.Irreps("0e"))
@@ -97,13 +100,18 @@ class PointConvolution(mlx.nn.Module):
             self.lin3 = product(mid, o3.Irreps("0e"))
         self._mask = kernels.Constant(_component_major_mask(self.sc, self.irreps_node_output))
 
+    @property
+    def radial_network(self) -> FullyConnectedNet:
+        """What makes edge weights of edge scalars."""
+        return self.fc
+
     def on_edges(
         self,
         node_input: Float[mx.array, "n_nodes dim_in"],
         node_attr: Float[mx.array, "n_nodes dim_attr"],
         edges: kernels.EdgeIndex,
         edge_attr: Float[mx.array, "n_edges dim_edge"],
-        edge_scalars: Float[mx.array, "n_edges n_scalars"],
+        edge_scalars: Float[mx.array, "n_edges n_scalars"] | RadialEdges,
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Convolve component-major features over a sorted edge list.
 
@@ -112,14 +120,15 @@ class PointConvolution(mlx.nn.Module):
             node_attr: (n_nodes, irreps_node_attr.dim), e3nn's layout.
             edges: sorted by receiver.
             edge_attr: (n_edges, irreps_edge_attr.dim), e3nn's layout.
-            edge_scalars: (n_edges, fc_neurons[0]).
+            edge_scalars: (n_edges, fc_neurons[0]), or the distances that they are functions of.
 
         Returns:
             (n_nodes, irreps_node_output.dim), component-major.
         """
         own = self.sc(node_input, node_attr)
         sent = self.lin1(node_input, node_attr)
-        summed = self._messages(sent, edge_attr, self.fc(edge_scalars), edges)
+        weights = self.radial_table.weights(self.fc, edge_scalars)
+        summed = self._messages(sent, edge_attr, weights, edges)
         got = self.lin2(summed, node_attr)
         mask = self._mask(got.dtype)
         if self.mixing == "alpha":

@@ -35,11 +35,10 @@ V2103 = Family("angle", "cosine")
 V2106 = Family("alpha", "smooth_finite")
 
 
-def radial_embedding(
-    vectors: Float[mx.array, "n_edges 3"], max_radius: float, number: int, basis: Basis
+def radial_functions(
+    length: Float[mx.array, " n_edges"], max_radius: float, number: int, basis: Basis
 ) -> Float[mx.array, "n_edges number"]:
     """Basis functions of the length, zero from ``max_radius`` on, of unit variance."""
-    length = kernels.safe_norm(vectors)
     values = nn.soft_one_hot_linspace(length, 0.0, max_radius, number, basis=basis, cutoff=True)
     return values * math.sqrt(number)
 
@@ -141,8 +140,9 @@ class PointNetwork(mlx.nn.Module):
                 raise ValueError("edge_attr belongs to the edges of edge_index; give both")
             own = kernels.gather(needed(data, "edge_attr"), points.order)
             attributes = mx.concatenate([own, attributes], axis=1)
-        return attributes, radial_embedding(
-            points.vectors, self.max_radius, self.number_of_basis, self._family.basis
+        length = kernels.safe_norm(points.vectors)
+        return attributes, radial_functions(
+            length, self.max_radius, self.number_of_basis, self._family.basis
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -17,6 +17,8 @@ from mlpot.graph import Graph
 
 from .backbones import build_backbone
 from .config import PotentialConfig
+from .parameter_cache import ParameterCache
+from .radial_layers import radial_layers
 from .zbl import ZBL
 
 
@@ -55,6 +57,9 @@ class Potential(mlx.nn.Module):
         self._E0s = np.zeros(len(SYMBOLS))
         for z, energy in config.E0s.items():
             self._E0s[z] = energy
+        self._isolated = ParameterCache()
+        # What follows from parameters is kept while these have numbers.
+        mx.eval(self.parameters())
 
     @property
     def numbers(self) -> list[int]:
@@ -94,11 +99,61 @@ class Potential(mlx.nn.Module):
                 f"{format_elements(self.numbers)}"
             )
 
+    def set_dtype(self, dtype: mx.Dtype, predicate: Any = None) -> None:
+        """Change the precision of the weights.
+
+        Args:
+            dtype: float32 or float64 (on the CPU).
+            predicate: which dtypes are changed; floating ones by default.
+        """
+        super().set_dtype(dtype, *(() if predicate is None else (predicate,)))
+        mx.eval(self.parameters())
+
+    @property
+    def radial_intervals(self) -> list[int | None]:
+        """Intervals of the radial table of each layer: see `RadialTable.intervals`."""
+        return [layer.radial_table.intervals for layer in radial_layers(self.network)]
+
+    def set_radial_intervals(self, intervals: Sequence[int | None]) -> None:
+        """Set the intervals of the radial table of each layer.
+
+        Raises:
+            ValueError: not one number for each layer, or a negative one.
+        """
+        layers = radial_layers(self.network)
+        if len(intervals) != len(layers) or any(n is not None and n < 0 for n in intervals):
+            raise ValueError(
+                f"the radial intervals are {list(intervals)}; give one number, not negative, for "
+                f"each of the {len(layers)} layers"
+            )
+        for layer, n in zip(layers, intervals, strict=True):
+            layer.radial_table.intervals = n
+
+    def needed_radial_intervals(self) -> list[int]:
+        """Intervals that the tables of the present parameters need; zeros without tables.
+
+        Those of `radial_intervals` that suffice are kept. Parameters that change a lot need more:
+        while these are traced (the gradient of a loss) `radial_intervals` are used as they are.
+        """
+        layers = radial_layers(self.network)
+        if self.network.radial_strategy == "exact":
+            return [0] * len(layers)
+        radial = self.network.radial
+        return [layer.radial_table.needed(layer.radial_network, radial) for layer in layers]
+
     def isolated_energies(self) -> Float[mx.array, " n_species"]:
         """Output of the network for one isolated atom of each species, (n_species,)."""
-        dtype = self.dtype
-        species = self._one_hot(dtype)[: len(self.numbers)]
-        return self.network(species, mx.zeros((0, 3), dtype=dtype), self._no_edges)
+        flat: Any = tree_flatten(self.network.parameters())
+
+        def make(fixed: bool) -> mx.array:
+            dtype = self.dtype
+            species = self._one_hot(dtype)[: len(self.numbers)]
+            energies = self.network(species, mx.zeros((0, 3), dtype=dtype), self._no_edges)
+            if fixed:
+                mx.eval(energies)
+            return energies
+
+        return self._isolated.get([a for _, a in flat], self.dtype, make)
 
     def node_energies(
         self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None

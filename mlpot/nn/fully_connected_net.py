@@ -80,14 +80,36 @@ class FullyConnectedNet(mlx.nn.Module):
         n = int(np.prod(lead))
         if n == 0:
             return mx.zeros((*lead, self.hs[-1]), dtype=x.dtype)
-        h = x.reshape(n, self.hs[0])
-        for i, (scale, activated) in enumerate(self._scales):
-            h = h @ (self[f"layer{i}"].weight * scale)
-            if activated:
-                h = self.act(h)  # pyright: ignore[reportOptionalCall]
+        h = self._layers(x.reshape(n, self.hs[0]), range(self.n_layers))
         if self._out_scale != 1.0:
             h = h * self._out_scale
         return h.reshape(*lead, self.hs[-1])
+
+    def hidden(self, x: Float[mx.array, "n h_in"]) -> Float[mx.array, "n h_last"]:
+        """What the last matrix is multiplied with, in the precision of ``x``.
+
+        A network whose last layer is not activated is ``hidden(x) @ last_matrix()``.
+        """
+        return self._layers(x, range(self.n_layers - 1))
+
+    def last_matrix(self) -> Float[mx.array, "h_last h_out"]:
+        """The last layer's matrix, its normalisation included.
+
+        Raises:
+            ValueError: the last layer is activated.
+        """
+        scale, activated = self._scales[-1]
+        if activated:
+            raise ValueError("the last layer of this network is activated: it is no matrix")
+        return self[f"layer{self.n_layers - 1}"].weight * scale
+
+    def _layers(self, h: mx.array, which: range) -> mx.array:
+        for i in which:
+            scale, activated = self._scales[i]
+            h = h @ (self[f"layer{i}"].weight.astype(h.dtype) * scale)
+            if activated:
+                h = self.act(h)  # pyright: ignore[reportOptionalCall]
+        return h
 
     def _extra_repr(self) -> str:
         return " -> ".join(str(h) for h in self.hs)

@@ -45,6 +45,7 @@ class Progress:
         gradient_norm: sum over the present epoch so far.
         seconds: spent, over all parts of a run.
         schedule: state of the learning rate.
+        radial_intervals: of the radial tables in the present epoch.
     """
 
     epoch: int = 0
@@ -56,6 +57,7 @@ class Progress:
     gradient_norm: float = 0.0
     seconds: float = 0.0
     schedule: dict = field(default_factory=dict)
+    radial_intervals: list[int] = field(default_factory=list)
 
 
 class Trainer:
@@ -133,6 +135,10 @@ class Trainer:
     def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
         progress = self.progress
         began = time.monotonic()
+        if progress.batch == 0:
+            # Weights that have become sharper functions of the distance need finer tables.
+            progress.radial_intervals = self.potential.needed_radial_intervals()
+            self.potential.set_radial_intervals(progress.radial_intervals)
         for batch in ahead(self.train_batches.epoch(progress.epoch, start=progress.batch)):
             loss = self._step(batch)
             now = time.monotonic()
@@ -240,6 +246,8 @@ class Trainer:
         _set_random_state(random)
         self.progress = Progress(**checkpoint.progress)
         self.schedule.load(self.progress.schedule)
+        if self.progress.radial_intervals:
+            self.potential.set_radial_intervals(self.progress.radial_intervals)
 
     def _stop_if(self, watch: SignalWatch) -> None:
         if watch.received is None or self.finished is not None:

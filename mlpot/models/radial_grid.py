@@ -1,0 +1,138 @@
+"""Functions of a distance as quintic polynomials between knots."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import mlx.core as mx
+import numpy as np
+from jaxtyping import Float, Int
+
+from mlpot import kernels
+
+#: Coefficients of an interval: t^0 to t^5.
+ORDER = 6
+
+
+class RadialGrid:
+    """Knots from 0 to the cutoff, and the quintic Hermite interpolant between them.
+
+    On the interval from x_i on, with width h_i and t = (r - x_i) / h_i,
+
+        f(r) = sum_{m < 6} c[i, m] t^m
+
+    where value, slope and curvature at both ends are those of the interpolated function. Energies,
+    forces and Hessians made with it are derivatives of one function of class C2.
+
+    Powers of t and not the six Hermite functions are what edges are multiplied with: the Hermite
+    functions take differences of neighbouring values, which in float32 leaves slopes with errors
+    of 1e-5 (measured, 1,056 intervals; powers: 1e-7).
+
+    Args:
+        cutoff: Angstrom; the interpolant is exactly zero from there on.
+        n_intervals: number of intervals, rounded up so that each piece has one.
+        breakpoints: distances where a derivative of the function jumps, ascending, between 0 and
+            the cutoff. A knot lies on each, with one-sided derivatives.
+    """
+
+    def __init__(self, cutoff: float, n_intervals: int, breakpoints: Sequence[float] = ()) -> None:
+        ends = [0.0, *breakpoints, float(cutoff)]
+        if np.any(np.diff(ends) <= 0):
+            raise ValueError(
+                f"breakpoints {list(breakpoints)} must ascend between 0 and the cutoff, {cutoff}"
+            )
+        self.cutoff = float(cutoff)
+        counts = [
+            max(1, int(np.ceil(n_intervals * (b - a) / cutoff - 1e-9)))
+            for a, b in itertools.pairwise(ends)
+        ]
+        self.n_intervals = sum(counts)
+        pieces = []
+        for a, b, n in zip(ends, ends[1:], counts, strict=False):
+            knots = np.linspace(a, b, n + 1)
+            # Numbers that float32 has: then r - x_i is exact in float32 too.
+            knots[1:-1] = knots[1:-1].astype(np.float32)
+            pieces.append(knots)
+        left = np.concatenate([knots[:-1] for knots in pieces])
+        right = np.concatenate([knots[1:] for knots in pieces])
+        #: (n_intervals,) where intervals begin, and their widths, Angstrom.
+        self.left, self.widths = left, right - left
+        #: (n_knots,) where functions are evaluated: the right end of a piece from the left.
+        self.knots = np.concatenate(
+            [np.append(knots[:-1], np.nextafter(knots[-1], 0.0)) for knots in pieces]
+        )
+        first_knots = np.concatenate([[0], np.cumsum([n + 1 for n in counts])])
+        self._pieces = [(int(a), int(b)) for a, b in itertools.pairwise(first_knots)]
+        self._left, self._inverse = kernels.Constant(left), kernels.Constant(1.0 / self.widths)
+        self._widths = kernels.Constant(self.widths[:, None])
+        self._starts = kernels.Constant(np.array(ends[:-1]))
+        self._steps = kernels.Constant(np.array(counts) / np.diff(ends))
+        first = np.concatenate([[0], np.cumsum(counts)])
+        self._first, self._last = kernels.Constant(first[:-1]), kernels.Constant(first[1:] - 1)
+
+    def locate(
+        self, length: Float[mx.array, " n_edges"]
+    ) -> tuple[Int[mx.array, " n_edges"], Float[mx.array, "n_edges 6"]]:
+        """Interval of each length and the powers of t there; zeros from the cutoff on.
+
+        The interval is a constant for derivatives, the powers have all of them. Where rounding
+        puts a length next to a knot into the neighbouring interval, its polynomial goes on.
+
+        Args:
+            length: (n_edges,), Angstrom.
+
+        Returns:
+            (n_edges,) int32 and (n_edges, 6).
+        """
+        dtype = length.dtype
+        fixed = mx.stop_gradient(length)
+        starts, steps = self._starts(dtype), self._steps(dtype)
+        first, last = self._first(mx.int32), self._last(mx.int32)
+        piece: mx.array = mx.zeros(fixed.shape, dtype=mx.int32)
+        if len(self._pieces) > 1:
+            piece = mx.sum((fixed[:, None] >= starts[1:]).astype(mx.int32), axis=1)
+        offset = mx.minimum(fixed, self.cutoff) - mx.take(starts, piece)
+        index = mx.floor(offset * mx.take(steps, piece)).astype(mx.int32) + mx.take(first, piece)
+        index = mx.clip(index, mx.take(first, piece), mx.take(last, piece))
+        inside = fixed < self.cutoff
+        t = (length - mx.take(self._left(dtype), index)) * mx.take(self._inverse(dtype), index)
+        t = mx.where(inside, t, mx.zeros_like(t))
+        powers = [inside.astype(dtype), t]
+        for m in range(2, ORDER):
+            powers.append(powers[m // 2] * powers[m - m // 2])
+        return index, mx.stack(powers, axis=1)
+
+    def coefficients(
+        self,
+        value: Float[mx.array, "*kinds n_knots width"],
+        slope: Float[mx.array, "*kinds n_knots width"],
+        curvature: Float[mx.array, "*kinds n_knots width"],
+    ) -> Float[mx.array, "*kinds n_intervals 6 width"]:
+        """Coefficients c of functions from their values and derivatives at `knots`."""
+        h = self._widths(value.dtype)
+        f0, f1 = self._ends(value)
+        g0, g1 = (h * g for g in self._ends(slope))
+        k0, k1 = (h * h * k for k in self._ends(curvature))
+        a = (f1 - f0) - g0 - 0.5 * k0
+        b = (g1 - g0) - k0
+        c = k1 - k0
+        return mx.stack(
+            [
+                f0,
+                g0,
+                0.5 * k0,
+                10.0 * a - 4.0 * b + 0.5 * c,
+                -15.0 * a + 7.0 * b - c,
+                6.0 * a - 3.0 * b + 0.5 * c,
+            ],
+            axis=-2,
+        )
+
+    def _ends(self, at_knots: mx.array) -> tuple[mx.array, mx.array]:
+        """Left and right ends of the intervals."""
+        left = [at_knots[..., a : b - 1, :] for a, b in self._pieces]
+        right = [at_knots[..., a + 1 : b, :] for a, b in self._pieces]
+        if len(left) == 1:
+            return left[0], right[0]
+        return mx.concatenate(left, axis=-2), mx.concatenate(right, axis=-2)

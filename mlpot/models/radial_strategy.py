@@ -1,0 +1,71 @@
+"""Where edge weights come from a table and where from the network itself: the one place to choose.
+
+A table of K intervals costs 6 K evaluations of the last layer, however many edges there are; with
+fixed parameters it is computed once. It needs kernels that combine its rows within the
+convolution: plain MLX reads six rows for each edge one after the other, which takes longer than
+the network.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import mlx.core as mx
+from pydantic import Field
+
+from mlpot.kernels import native
+
+Strategy = Literal["auto", "table", "exact"]
+
+#: Key of configurations.
+RadialKey = Annotated[
+    Strategy,
+    Field(
+        description="edge weights from tables of the distance (table), from the radial network at "
+        "each edge (exact), or as is faster (auto)"
+    ),
+]
+#: Interpolated weights may differ from the network's by this much, relative to the largest:
+#: value, slope, curvature. Energies then differ by at most 1e-7, forces by 1e-6 and
+#: Hessian-vector products by 1e-5.
+TOLERANCES = (1e-8, 2e-7, 1e-5)
+
+#: Backends on which tables are faster than the network at each edge, by measurement.
+FASTER = {"native": False, "cuda": False, "metal": False, "reference": False}
+
+#: In training, where the table is made anew at each step: edges for each interval and kind of
+#: edge from which on that is faster than the network at each edge.
+EDGES_PER_INTERVAL = 2.0
+
+#: Largest table in bytes that is used without being asked for.
+LARGEST_TABLE = 512 * 2**20
+
+
+def takes_table(
+    asked: Strategy, n_rows: int, n_weights: int, n_edges: int, dtype: mx.Dtype, traced: bool
+) -> bool:
+    """Whether the weights of a layer come from a table.
+
+    Args:
+        asked: what the configuration says.
+        n_rows: of the table, 6 for each interval and kind of edge.
+        n_weights: of the layer.
+        n_edges: in this call.
+        dtype: of the computation.
+        traced: whether the table belongs to this call alone, as in training.
+    """
+    if asked != "auto":
+        return asked == "table"
+    if not FASTER[_backend()] or n_rows * n_weights * dtype.size > LARGEST_TABLE:
+        return False
+    return not traced or n_edges >= EDGES_PER_INTERVAL * n_rows / 6
+
+
+def _backend() -> str:
+    """The kernels of this machine and device, whatever is asked for in `kernels.use`.
+
+    The results of a potential do not depend on that choice.
+    """
+    if mx.default_device().type == mx.DeviceType.gpu:
+        return "metal" if mx.metal.is_available() else "cuda"
+    return "reference" if native.why_not() else "native"

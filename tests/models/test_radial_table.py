@@ -1,0 +1,348 @@
+"""Potentials with radial tables against the same potentials with the exact networks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import mlx.core as mx
+import mlx.nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten, tree_unflatten
+
+from mlpot import derivatives, graph, kernels
+from mlpot.models import Potential, PotentialConfig
+from mlpot.models.radial_edges import RadialEdges
+from mlpot.models.radial_layers import radial_layers
+from mlpot.models.radial_strategy import TOLERANCES
+from mlpot.models.radial_table import interpolation_errors
+
+CUTOFF = 4.0
+BACKBONES = {
+    "v2106": {"name": "v2106"},
+    "gate_points": {"name": "gate_points"},
+    "nequip": {"name": "nequip", "radial_neurons": [16, 16]},
+    "xplor": {"name": "nequip", "envelope": "xplor", "xplor_on": 3.1, "train_basis": True},
+}
+
+
+def potential(radial: str, name: str = "v2106", **changes) -> Potential:
+    """A small potential in float64; the same weights whatever ``radial`` is."""
+    sizes = {"channels": 4, "lmax": 1, "layers": 2, "radial": radial}
+    mx.random.seed(11)
+    own = Potential(
+        PotentialConfig(
+            numbers=[13, 29],
+            cutoff=CUTOFF,
+            model=BACKBONES[name] | sizes | changes,
+            zbl=False,
+            avg_num_neighbors=20.0,
+        )
+    )
+    own.set_dtype(mx.float64)
+    return own
+
+
+def structure(dtype: mx.Dtype = mx.float64) -> graph.Graph:
+    rng = np.random.default_rng(5)
+    cell = 4.6 * np.eye(3) + rng.normal(scale=0.2, size=(3, 3))
+    corners = [[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5], [0.4, 0.6, 0.5]]
+    positions = np.array(corners) @ cell + rng.normal(scale=0.1, size=(5, 3))
+    return graph.build([13, 29, 29, 13, 29], positions, cell, True, cutoff=CUTOFF, dtype=dtype)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    with mx.stream(mx.cpu):
+        yield
+
+
+def relative(found, expected) -> float:
+    found, expected = np.array(found), np.array(expected)
+    assert np.abs(expected).max() > 1e-4
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def tables(own: Potential) -> list:
+    return [layer.radial_table for layer in radial_layers(own.network)]
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_energies_forces_and_products_are_those_of_the_exact_network(name):
+    exact, own = potential("exact", name), potential("table", name)
+    where = structure()
+    direction = mx.array(np.random.default_rng(0).normal(size=(5, 3)), dtype=mx.float64)
+    a, b = (derivatives.energy_forces_stress(p, where) for p in (exact, own))
+    assert 0 < relative(b.node_energies, a.node_energies) < 1e-7
+    assert 0 < relative(b.forces, a.forces) < 1e-6
+    assert 0 < relative(b.stress, a.stress) < 1e-6
+    products = [derivatives.hvp(p, where, direction) for p in (own, exact)]
+    assert 0 < relative(*products) < 1e-5
+    assert all(n > 0 for n in own.needed_radial_intervals())
+    assert all(n == 0 for n in exact.needed_radial_intervals())
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_gradients_of_a_loss_are_those_of_the_exact_network(name):
+    wanted = mx.array(np.random.default_rng(1).normal(size=(5, 3)), dtype=mx.float64)
+    gradients = []
+    for radial in ("exact", "table"):
+        own = potential(radial, name)
+        own.set_radial_intervals(own.needed_radial_intervals())
+
+        def loss(where, own=own):
+            result = derivatives.energy_forces_stress(own, where)
+            squares = [(result.forces - wanted) ** 2, result.stress**2, result.node_energies**2]
+            return sum(s.sum() for s in squares)
+
+        found = mlx.nn.value_and_grad(own, loss)(structure())[1]
+        gradients.append({k: np.array(g) for k, g in tree_flatten(found)})
+    exact, own = gradients
+    radial_weights = [k for k in exact if ".fc." in k or ".radial." in k or "frequencies" in k]
+    assert len(radial_weights) >= 4
+    for key in exact:
+        size = np.abs(exact[key]).max()
+        assert size > 0 or key not in radial_weights
+        assert np.abs(own[key] - exact[key]).max() <= 1e-5 * size, key
+
+
+def test_forces_and_products_are_derivatives_of_the_tabulated_energy():
+    own, where = potential("table"), structure()
+    rng = np.random.default_rng(2)
+    u, v = (mx.array(rng.normal(size=(5, 3)), dtype=mx.float64) for _ in range(2))
+
+    def forces(step):
+        moved = where.positions + step * v
+        return mx.grad(lambda x: own.node_energies(where, where.edge_vectors(x)).sum())(moved)
+
+    def energy(step):
+        moved = where.edge_vectors(where.positions + step * v)
+        return own.node_energies(where, moved).sum().item()
+
+    h = 1e-4
+    slope = (energy(-2 * h) - 8 * energy(-h) + 8 * energy(h) - energy(2 * h)) / (12 * h)
+    assert (forces(0) * v).sum().item() == pytest.approx(slope, rel=1e-7)
+    change = (forces(-2e-4) - 8 * forces(-1e-4) + 8 * forces(1e-4) - forces(2e-4)) / 1.2e-3
+    product = derivatives.hvp(own, where, v)
+    assert relative(product, change) < 1e-6
+    a, b = (product * u).sum().item(), (derivatives.hvp(own, where, u) * v).sum().item()
+    assert abs(a - b) < 1e-12 * np.abs(np.array(product)).max() * 5
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_interpolated_weights_between_the_knots(name):
+    """At random distances, not those where the error is estimated, down to r = 0."""
+    own = potential("table", name)
+    embedding = own.network.radial
+    r = np.sort(np.random.default_rng(3).uniform(0, CUTOFF, 500))
+    x = mx.array(r, dtype=mx.float64)
+    for layer, n in zip(radial_layers(own.network), own.needed_radial_intervals(), strict=True):
+        network = layer.radial_network
+        grid = embedding.grid(n)
+        errors = interpolation_errors(network, embedding, grid)
+        assert all(e <= t for e, t in zip(errors, TOLERANCES, strict=True))
+        # Halving the number must not do, or the choice would not follow the error.
+        coarse = interpolation_errors(network, embedding, embedding.grid(n // 2))
+        assert any(e > t for e, t in zip(coarse, TOLERANCES, strict=True))
+
+        def exact(q, network=network):
+            return network(embedding.for_every_kind(q))
+
+        def table(q, layer=layer, network=network):
+            kinds = []
+            for kind in range(embedding.n_kinds):
+                edges = _edges(embedding, q, kind)
+                powers, rows, first = layer.radial_table.weights(network, edges)
+                kinds.append(sum(powers[:, m : m + 1] * rows[first + m] for m in range(6)))
+            return mx.concatenate(kinds)
+
+        for order, tolerance in enumerate(TOLERANCES):
+            f, g = exact, table
+            for _ in range(order):
+                f, g = along(f), along(g)
+            # The estimate is of the largest error to leading order.
+            assert relative(g(x), f(x)) < 1.5 * tolerance
+
+
+def along(f):
+    """The derivative of a function of lengths by them."""
+    return lambda q: mx.jvp(f, [q], [mx.ones_like(q)])[1][0]
+
+
+def _edges(embedding, length, kind):
+    kinds = mx.full(length.shape, kind, dtype=mx.int32)
+    return RadialEdges(embedding, length, "table", None if embedding.n_kinds == 1 else kinds)
+
+
+def sharpen(own: Potential, factor: float, n: int = 1) -> None:
+    """Multiply the first ``n`` columns of one layer's first matrix."""
+    network = radial_layers(own.network)[1].radial_network
+    network.layer0.weight[:, :n] *= factor
+    mx.eval(network.layer0.weight)
+
+
+def test_sharper_weights_get_finer_tables():
+    own, exact = potential("table"), potential("exact")
+    before = own.needed_radial_intervals()
+    own.set_radial_intervals(before)
+    sharpen(own, 30.0)
+    sharpen(exact, 30.0)
+    after = own.needed_radial_intervals()
+    assert after[0] == before[0]
+    assert after[1] > 2 * before[1]
+    # Nobody has to ask: the table in use is as fine.
+    forces = [derivatives.energy_forces_stress(p, structure()).forces for p in (own, exact)]
+    assert relative(*forces) < 1e-6
+
+
+def test_where_no_table_suffices_the_network_is_used():
+    own, exact = potential("table"), potential("exact")
+    for p in (own, exact):
+        sharpen(p, 1e4, 100)
+    assert own.needed_radial_intervals()[1] == 0
+    own.set_radial_intervals(own.needed_radial_intervals())
+    energies = [p.node_energies(structure()) for p in (own, exact)]
+    assert relative(*energies) < 1e-7
+
+
+def changed_in_place(own):
+    radial_layers(own.network)[1].radial_network.layer1.weight *= 2
+
+
+def assigned_to_a_part(own):
+    radial_layers(own.network)[1].radial_network.layer1.weight[0] = 3.0
+
+
+def updated(own):
+    flat = tree_flatten(own.parameters())
+    own.update(tree_unflatten([(k, 1.1 * v) for k, v in flat]))
+
+
+def frequencies_trained(own):
+    own.network.basis.frequencies = 1.05 * own.network.basis.frequencies
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("v2106", changed_in_place),
+        ("gate_points", assigned_to_a_part),
+        ("nequip", updated),
+        ("xplor", frequencies_trained),
+    ],
+)
+def test_no_table_outlives_its_weights(name, change):
+    own, exact, where = potential("table", name), potential("exact", name), structure()
+    before = np.array(own.node_energies(where))
+    kept = [table._kept._value for table in tables(own)]
+    own.node_energies(where)
+    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
+    for p in (own, exact):
+        change(p)
+        mx.eval(p.parameters())
+    after = np.array(own.node_energies(where))
+    assert np.abs(after - before).max() > 1e-3 * np.abs(before).max()
+    assert relative(after, exact.node_energies(where)) < 1e-7
+
+
+def test_isolated_energies_do_not_outlive_their_weights():
+    own = potential("table")
+    before = own.isolated_energies()
+    assert own.isolated_energies() is before
+    own.network.embedding.weight = own.network.embedding.weight * 2
+    mx.eval(own.parameters())
+    after = own.isolated_energies()
+    fresh = own.network(
+        own._one_hot(mx.float64)[:2], mx.zeros((0, 3), dtype=mx.float64), own._no_edges
+    )
+    assert np.array_equal(np.array(after), np.array(fresh))
+    assert not np.array_equal(np.array(after), np.array(before))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies_have_their_own_tables(copied):
+    # MLX pickles arrays of float64 as float32.
+    own, where = potential("table", "gate_points"), structure(mx.float32)
+    own.set_dtype(mx.float32)
+    before = np.array(own.node_energies(where))
+    other = copied(own)
+    np.testing.assert_array_equal(np.array(other.node_energies(where)), before)
+    changed_in_place(other)
+    assert np.abs(np.array(other.node_energies(where)) - before).max() > 1e-6
+    np.testing.assert_array_equal(np.array(own.node_energies(where)), before)
+
+
+def test_transformations_leave_kept_tables_alone():
+    own, where = potential("table", layers=1), structure()
+    before = np.array(own.node_energies(where))
+    kept = [table._kept._value for table in tables(own)]
+    start = own.trainable_parameters()
+    index = [k for k, _ in tree_flatten(start)]
+
+    def loss(*weights):
+        own.update(tree_unflatten(list(zip(index, weights, strict=True))))
+        return own.node_energies(where).sum()
+
+    weights = [w for _, w in tree_flatten(start)]
+    gradient = mx.grad(loss, argnums=list(range(len(weights))))
+    assert all(g.shape == w.shape for g, w in zip(gradient(*weights), weights, strict=True))
+    # A trace that evaluated anything would raise; computing it takes minutes of g++.
+    assert len(mx.compile(gradient)(*weights)) == len(weights)
+    own.update(start)
+    np.testing.assert_array_equal(np.array(own.node_energies(where)), before)
+    assert derivatives.hessian(own, where, chunk=4).shape == (15, 15)
+    # The parameters are the arrays that they were, so their tables are too.
+    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
+
+
+def test_compiled_tables_follow_the_weights():
+    """One trace serves all weights, and its gradient is that of the exact network."""
+    # Without hidden layers, as each operation that is fused takes g++ two seconds.
+    own = potential("table", "gate_points", radial_neurons=[])
+    layer = radial_layers(own.network)[0]
+    network, embedding = layer.radial_network, own.network.radial
+    layer.radial_table.intervals = 128
+    length = mx.array([0.9, 1.7, 2.3, 3.9], dtype=mx.float64)
+    start = network.layer0.weight
+
+    def weights(last, tabulated):
+        network.layer0.weight = last
+        edges = _edges(embedding, length, 2)
+        if not tabulated:
+            return (network(edges.scalars()) ** 3).sum()
+        powers, rows, first = layer.radial_table.weights(network, edges)
+        return (kernels.edge_weights(powers, rows, first) ** 3).sum()
+
+    compiled = mx.compile(mx.grad(lambda last: weights(last, True)))
+    for last in (start, 2 * start, start[::-1]):
+        expected = mx.grad(lambda last: weights(last, False))(last)
+        assert relative(compiled(last), expected) < 1e-6
+
+
+def test_float32_is_as_close_to_float64_as_the_exact_network():
+    distances = {}
+    for radial in ("exact", "table"):
+        own = potential(radial)
+        double = derivatives.energy_forces_stress(own, structure()).forces
+        own.set_dtype(mx.float32)
+        single = derivatives.energy_forces_stress(own, structure(mx.float32)).forces
+        distances[radial] = relative(single, double)
+    assert distances["table"] < max(3 * distances["exact"], 2e-6)
+
+
+def test_padding_edges_add_nothing():
+    own, where = potential("table", "gate_points"), structure()
+    padded = graph.pad(where, where.n_atoms + 3, where.n_edges + 40, 3)
+    energies = np.array(own.node_energies(padded))
+    np.testing.assert_allclose(energies[:5], np.array(own.node_energies(where)), rtol=1e-13)
+    assert np.all(energies[5:] == 0)
+
+
+def test_unknown_strategies_and_wrong_numbers_are_named():
+    with pytest.raises(ValueError, match="radial"):
+        potential("tabel")
+    own = potential("table")
+    for intervals in ([64], [64, 64, -1]):
+        with pytest.raises(ValueError, match="one number, not negative, for each of the 3 layers"):
+            own.set_radial_intervals(intervals)
