@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import mlx.core as mx
 import numpy as np
@@ -14,20 +14,19 @@ from ase.calculators.calculator import (
     PropertyNotImplementedError,
     all_changes,
 )
-from jaxtyping import Float64
 
-from mlpot import derivatives
 from mlpot.graph import Graph
 from mlpot.graph.verlet_list import VerletList
 from mlpot.models import Potential
 
 from .evaluation import combine, evaluate, isolated_energies
 from .members import DTYPES, Model, find_dtype, find_models, in_precision, load_member
+from .second_derivatives import SecondDerivatives
 
 _COMMITTEE = ["energy_var", "forces_var", "forces_comm"]
 
 
-class MLPotCalculator(Calculator):
+class MLPotCalculator(SecondDerivatives, Calculator):
     """A potential, or the mean of several, as an ASE calculator.
 
     Results: ``energy`` and ``free_energy`` (eV), ``energies`` (n_atoms,), ``forces`` (n_atoms, 3)
@@ -119,122 +118,6 @@ class MLPotCalculator(Calculator):
             member.energies[:] += self._reference(index, atoms.numbers)
         self.atoms = atoms.copy()
         self.results = combine(values)
-
-    def get_hvp(self, atoms: Atoms, v) -> Float64[np.ndarray, "n_atoms 3"]:
-        """Hessian of the energy times a vector, without forming the Hessian.
-
-        Args:
-            atoms: where.
-            v: (n_atoms, 3) or (3 n_atoms,), the direction.
-
-        Returns:
-            (n_atoms, 3), eV/Angstrom^2 times the unit of v.
-
-        Raises:
-            ValueError: v has another shape or is not finite; or as `calculate`.
-        """
-        self._check(atoms)
-        direction = np.asarray(v, dtype=np.float64)
-        if direction.shape not in ((len(atoms), 3), (3 * len(atoms),)):
-            raise ValueError(f"v has shape {direction.shape}; expected ({len(atoms)}, 3)")
-        if not np.all(np.isfinite(direction)):
-            raise ValueError("v is not finite")
-        with self._stream():
-            graph = self._graph(atoms)
-            padded = np.zeros((graph.n_atoms, 3))
-            padded[: len(atoms)] = direction.reshape(-1, 3)
-            vector = mx.array(padded, dtype=DTYPES[self.dtype])
-            products = [derivatives.hvp(member, graph, vector) for member in self.members]
-            mx.eval(products)
-        host = [np.array(product).astype(np.float64)[: len(atoms)] for product in products]
-        return np.mean(host, axis=0)
-
-    def get_hvps(
-        self,
-        atoms: Atoms,
-        vectors,
-        chunk: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Float64[np.ndarray, "n_vectors n_atoms 3"]:
-        """Hessian of the energy times each of several vectors, several at once.
-
-        Args:
-            atoms: where.
-            vectors: (n_vectors, n_atoms, 3), the directions.
-            chunk: how many are computed at a time; by default as many as fit the memory.
-            progress: called with (products done, products wanted) as the work proceeds.
-
-        Returns:
-            (n_vectors, n_atoms, 3), eV/Angstrom^2 times the unit of the vectors.
-
-        Raises:
-            ValueError: vectors of another shape or not finite; or as `calculate`.
-        """
-        self._check(atoms)
-        directions = np.asarray(vectors, dtype=np.float64)
-        if directions.ndim != 3 or directions.shape[1:] != (len(atoms), 3):
-            raise ValueError(
-                f"vectors have shape {directions.shape}; expected (n_vectors, {len(atoms)}, 3)"
-            )
-        if not np.all(np.isfinite(directions)):
-            raise ValueError("a vector is not finite")
-        with self._stream():
-            graph = self._graph(atoms, padded=False)
-            total = self._over_members(
-                lambda member, report: derivatives.hvps(
-                    member, graph, directions, chunk=chunk, progress=report
-                ),
-                progress,
-            )
-        return total / len(self.members)
-
-    def get_hessian(
-        self,
-        atoms: Atoms,
-        rows: Sequence[int] | None = None,
-        chunk: int = 16,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Float64[np.ndarray, "n_rows n_columns"]:
-        """Second derivatives of the energy with respect to positions.
-
-        Args:
-            atoms: where.
-            rows: atoms whose rows are wanted, in this order; all by default.
-            chunk: how many rows are computed at a time; memory grows with it.
-            progress: called with (rows done, rows wanted) as the work proceeds.
-
-        Returns:
-            (3 len(rows), 3 n_atoms), eV/Angstrom^2; atom by atom, x y z.
-
-        Raises:
-            ValueError: a row that is no atom, a chunk below 1; or as `calculate`.
-        """
-        self._check(atoms)
-        with self._stream():
-            graph = self._graph(atoms, padded=False)
-            total = self._over_members(
-                lambda member, report: derivatives.hessian(
-                    member, graph, chunk=chunk, rows=rows, progress=report
-                ),
-                progress,
-            )
-        return total / len(self.members)
-
-    def _over_members(
-        self,
-        compute: Callable[[Potential, Callable[[int, int], None]], np.ndarray],
-        progress: Callable[[int, int], None] | None,
-    ) -> np.ndarray:
-        """Sum of a result of each member, with one count of what is done."""
-        n_members, total = len(self.members), np.zeros(())
-        for index, member in enumerate(self.members):
-
-            def report(done: int, wanted: int, before: int = index) -> None:
-                if progress is not None:
-                    progress(before * wanted + done, n_members * wanted)
-
-            total = total + compute(member, report)
-        return np.asarray(total)
 
     def _check(self, atoms: Atoms | None) -> None:
         if atoms is None:

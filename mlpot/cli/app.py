@@ -12,6 +12,8 @@ from mlpot import __version__
 
 from .convert import convert
 from .doctor import doctor
+from .elastic import elastic
+from .eos import eos
 from .eval import eval as evaluate
 from .info import info
 from .md import md
@@ -21,6 +23,7 @@ from .resume import resume
 from .singlepoint import singlepoint
 from .train import train
 from .triples import TriplesCommand
+from .vibrations import vibrations
 
 app = typer.Typer(
     name="mlpot",
@@ -57,7 +60,8 @@ def options(
 # In the order of --help.
 for _verb in (train, resume, evaluate, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
-app.command(cls=TriplesCommand)(phonons)
+for _verb in (phonons, vibrations, elastic, eos):
+    app.command(cls=TriplesCommand)(_verb)
 for _verb in (convert, info, doctor):
     app.command(cls=TriplesCommand)(_verb)
 

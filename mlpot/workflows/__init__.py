@@ -1,17 +1,31 @@
-"""Workflows on top of ASE calculators: relaxation, phonons."""
+"""Workflows on top of ASE calculators: relaxation, phonons, vibrations, elastic constants, ..."""
 
+from .elastic import elastic
+from .elastic_result import Elastic, Moduli, moduli
+from .eos import EquationOfState, eos
 from .phonon_result import ImaginaryMode, Phonons
 from .phonon_workflow import phonons
 from .relaxation import RelaxationReport, relax, relax_and_report
 from .structures import read_structure, write_structure
+from .vibration_result import Thermochemistry, Vibrations
+from .vibrations import vibrations
 
 __all__ = [
+    "Elastic",
+    "EquationOfState",
     "ImaginaryMode",
+    "Moduli",
     "Phonons",
     "RelaxationReport",
+    "Thermochemistry",
+    "Vibrations",
+    "elastic",
+    "eos",
+    "moduli",
     "phonons",
     "read_structure",
     "relax",
     "relax_and_report",
+    "vibrations",
     "write_structure",
 ]

@@ -12,6 +12,7 @@ from ase import Atoms
 
 from mlpot.files import temporary_beside
 
+from .outputs import check_outputs
 from .phonon_plot import draw
 from .phonopy_bridge import computed_force_constants
 from .structures import write_structure
@@ -105,7 +106,7 @@ class Phonons:
 
         name = name or self.atoms.get_chemical_formula()
         paths = output_paths(folder, name, plot, self.relaxed)
-        check_outputs(paths, overwrite)
+        check_outputs(paths.values(), overwrite)
         Path(folder).mkdir(parents=True, exist_ok=True)
         settings = dict.fromkeys(("force_sets", "force_constants", "displacements"), False)
         with temporary_beside(paths["yaml"]) as temporary:
@@ -137,19 +138,6 @@ def output_paths(
     if relaxed:
         endings["structure"] = "relaxed.extxyz"
     return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
-
-
-def check_outputs(paths: dict[str, Path], overwrite: bool) -> None:
-    """Refuse to replace files.
-
-    Raises:
-        ValueError: a file exists and ``overwrite`` is False, or the folder is a file.
-    """
-    for path in paths.values():
-        if path.parent.exists() and not path.parent.is_dir():
-            raise ValueError(f"{str(path.parent)!r} is a file: give a folder")
-        if path.exists() and not overwrite:
-            raise ValueError(f"{str(path)!r} exists already: give another folder or --overwrite")
 
 
 def find_imaginary(phonopy: Phonopy, tolerance: float = IMAGINARY_TOLERANCE) -> list[ImaginaryMode]:

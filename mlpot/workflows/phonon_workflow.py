@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ase import Atoms
 from rich.console import Console
 
 from .force_constants import displaced_forces, linear_forces, sum_rule_violation
-from .phonon_result import Phonons, check_outputs, find_imaginary, output_paths
+from .outputs import check_outputs
+from .phonon_result import Phonons, find_imaginary, output_paths
 from .phonopy_bridge import (
     computed_force_constants,
     displacement_vectors,
@@ -22,6 +22,7 @@ from .phonopy_bridge import (
     to_ase,
 )
 from .precision import check_elements, has_second_derivatives, in_float64
+from .progress import bar
 from .relaxation import relax_and_report
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def phonons(
         )
     name = name or atoms.get_chemical_formula()
     if out is not None:
-        check_outputs(output_paths(out, name, plot, relax), overwrite)
+        check_outputs(output_paths(out, name, plot, relax).values(), overwrite)
     require_phonopy()
     console = Console() if console is None else console
     calc = in_float64(calc)
@@ -153,34 +154,15 @@ def _set_force_constants(
     phonopy.generate_displacements(distance=distance, is_plusminus=not exact)
     if exact:
         vectors = displacement_vectors(phonopy)
-        with _bar(console, f"second derivatives, {size}", len(vectors)) as progress:
+        with bar(console, f"second derivatives, {size}", len(vectors)) as progress:
             phonopy.forces = linear_forces(
                 calc, to_ase(phonopy.supercell), vectors, chunk, progress
             )
     else:
         displaced = [to_ase(cell) for cell in phonopy.supercells_with_displacements or []]
-        with _bar(console, f"displacements, {size}", len(displaced)) as progress:
+        with bar(console, f"displacements, {size}", len(displaced)) as progress:
             phonopy.forces = displaced_forces(calc, displaced, progress)
     phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
-
-
-@contextmanager
-def _bar(console: Console, what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with the time left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
 
 
 def _tell_imaginary(result: Phonons, console: Console) -> None:

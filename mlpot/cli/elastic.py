@@ -1,0 +1,53 @@
+"""``mlpot elastic``: elastic constants and moduli of a crystal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def elastic(
+    model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
+    struct: Annotated[Path, typer.Option(help="Unit cell, in any format that ASE reads.")],
+    method: Annotated[
+        str, typer.Option(help="derivatives (exact) or strains (finite ones).")
+    ] = "derivatives",
+    relax: Annotated[
+        bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
+    ] = True,
+    fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("elastic"),
+    name: Annotated[
+        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files where they exist.")
+    ] = False,
+) -> None:
+    """Compute elastic constants with clamped and relaxed ions, in float64.
+
+    Writes NAME-elastic.json and a picture of Young's modulus.
+    """
+    from rich.console import Console
+
+    from mlpot import workflows
+    from mlpot.calculators import MLPotCalculator
+
+    atoms = workflows.read_structure(struct)
+    console = Console()
+    workflows.elastic(
+        atoms,
+        MLPotCalculator(model, dtype="float64"),
+        relax,
+        method=method,
+        fmax=fmax,
+        out=out,
+        name=name or struct.stem,
+        plot=plot,
+        overwrite=overwrite,
+        console=console,
+    )
+    console.print(f"Written to {out}", highlight=False, soft_wrap=True)

@@ -1,0 +1,53 @@
+"""``mlpot eos``: energy against volume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def eos(
+    model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
+    struct: Annotated[Path, typer.Option(help="Unit cell, in any format that ASE reads.")],
+    span: Annotated[float, typer.Option(help="Volumes from 1 - SPAN to 1 + SPAN.")] = 0.06,
+    points: Annotated[int, typer.Option(help="Number of volumes.")] = 9,
+    relax: Annotated[
+        bool, typer.Option("--relax/--no-relax", help="Relax the atoms at each volume.")
+    ] = True,
+    fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-3,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("eos"),
+    name: Annotated[
+        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files where they exist.")
+    ] = False,
+) -> None:
+    """Fit the Birch-Murnaghan equation of state of a crystal.
+
+    Writes NAME-eos.json and a picture.
+    """
+    from rich.console import Console
+
+    from mlpot import workflows
+    from mlpot.calculators import MLPotCalculator
+
+    atoms = workflows.read_structure(struct)
+    console = Console()
+    workflows.eos(
+        atoms,
+        MLPotCalculator(model, dtype="float64"),
+        span=span,
+        points=points,
+        relax=relax,
+        fmax=fmax,
+        out=out,
+        name=name or struct.stem,
+        plot=plot,
+        overwrite=overwrite,
+        console=console,
+    )
+    console.print(f"Written to {out}", highlight=False, soft_wrap=True)

@@ -1,0 +1,57 @@
+"""``mlpot vibrations``: frequencies and thermochemistry of a molecule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def vibrations(
+    model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
+    struct: Annotated[Path, typer.Option(help="Molecule, in any format that ASE reads.")],
+    relax: Annotated[
+        bool, typer.Option("--relax/--no-relax", help="Relax the atoms first.")
+    ] = True,
+    fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    temperature: Annotated[float, typer.Option(help="Of the thermochemistry, K.")] = 298.15,
+    pressure: Annotated[float, typer.Option(help="Of the ideal gas, Pa.")] = 101325.0,
+    symmetry_number: Annotated[
+        int, typer.Option(help="Rotations that map the molecule onto itself; water 2, ethanol 1.")
+    ] = 1,
+    spin: Annotated[float, typer.Option(help="Total electronic spin: 0, 0.5, 1, ...")] = 0.0,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("vibrations"),
+    name: Annotated[
+        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files where they exist.")
+    ] = False,
+) -> None:
+    """Compute the vibrations of a molecule from its exact Hessian, in float64.
+
+    Writes NAME-vibrations.json, the modes as animations (NAME-modes.extxyz, for
+    ase gui) and a picture.
+    """
+    from rich.console import Console
+
+    from mlpot import workflows
+    from mlpot.calculators import MLPotCalculator
+
+    atoms = workflows.read_structure(struct)
+    console = Console()
+    result = workflows.vibrations(
+        atoms,
+        MLPotCalculator(model, dtype="float64"),
+        relax,
+        temperature=temperature,
+        pressure=pressure,
+        symmetry_number=symmetry_number,
+        spin=spin,
+        fmax=fmax,
+        console=console,
+    )
+    paths = result.write(out, name or struct.stem, plot, overwrite)
+    console.print("Written:", *(f"  {path}" for path in paths.values()), sep="\n", soft_wrap=True)

@@ -1,0 +1,213 @@
+"""Elastic constants: moduli, stability, table, files, picture."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ase import Atoms
+from jaxtyping import Float64
+
+from mlpot.derivatives.strain import VOIGT
+from mlpot.files import atomic_write, temporary_beside
+
+from .outputs import check_outputs
+
+
+@dataclass(frozen=True)
+class Moduli:
+    """Moduli of a polycrystal, GPa (Hill, Proc. Phys. Soc. A 65, 349 (1952)).
+
+    Args:
+        bulk_voigt, shear_voigt: equal strain, upper bounds.
+        bulk_reuss, shear_reuss: equal stress, lower bounds.
+    """
+
+    bulk_voigt: float
+    shear_voigt: float
+    bulk_reuss: float
+    shear_reuss: float
+
+    @property
+    def bulk(self) -> float:
+        """Hill's mean, GPa."""
+        return 0.5 * (self.bulk_voigt + self.bulk_reuss)
+
+    @property
+    def shear(self) -> float:
+        """Hill's mean, GPa."""
+        return 0.5 * (self.shear_voigt + self.shear_reuss)
+
+    @property
+    def young(self) -> float:
+        """From Hill's means, GPa."""
+        return 9 * self.bulk * self.shear / (3 * self.bulk + self.shear)
+
+    @property
+    def poisson(self) -> float:
+        """Poisson's ratio from Hill's means."""
+        return (3 * self.bulk - 2 * self.shear) / (2 * (3 * self.bulk + self.shear))
+
+
+def moduli(c: Float64[np.ndarray, "6 6"]) -> Moduli:
+    """Averages of an elastic tensor (6, 6) in Voigt's order, GPa."""
+
+    def sums(m: np.ndarray) -> tuple[float, float, float]:
+        off_diagonal = m[0, 1] + m[0, 2] + m[1, 2]
+        return float(m.trace() - sum_of_shears(m)), float(off_diagonal), float(sum_of_shears(m))
+
+    def sum_of_shears(m: np.ndarray) -> float:
+        return m[3, 3] + m[4, 4] + m[5, 5]
+
+    stretch, beside, shear = sums(c)
+    s_stretch, s_beside, s_shear = sums(np.linalg.inv(c))
+    return Moduli(
+        bulk_voigt=(stretch + 2 * beside) / 9,
+        shear_voigt=(stretch - beside + 3 * shear) / 15,
+        bulk_reuss=1 / (s_stretch + 2 * s_beside),
+        shear_reuss=15 / (4 * s_stretch - 4 * s_beside + 3 * s_shear),
+    )
+
+
+def young_modulus(c: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Young's modulus along unit vectors (n, 3), GPa: 1 / (S_ijkl n_i n_j n_k n_l)."""
+    s = np.linalg.inv(c)
+    # Stress n n as a Voigt vector; engineering strain = S stress; its component along n n.
+    stress = np.stack([directions[:, i] * directions[:, j] for i, j in VOIGT], axis=1)
+    return 1.0 / np.einsum("na,ab,nb->n", stress, s, stress)
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """Result of `elastic`.
+
+    Args:
+        atoms: the unit cell, relaxed where that was asked for.
+        clamped: (6, 6), GPa, ions at fixed fractional coordinates; Voigt's order xx yy zz yz xz xy.
+        relaxed: (6, 6), GPa, ions following the strain.
+        stress: (6,), GPa, left in the cell; the constants are exact where it is zero.
+        method: "derivatives" or "strains".
+    """
+
+    atoms: Atoms
+    clamped: Float64[np.ndarray, "6 6"]
+    relaxed: Float64[np.ndarray, "6 6"]
+    stress: Float64[np.ndarray, "6"]
+    method: str
+
+    @property
+    def moduli(self) -> Moduli:
+        """Polycrystalline averages of the constants with relaxed ions."""
+        return moduli(self.relaxed)
+
+    @property
+    def stability(self) -> Float64[np.ndarray, "6"]:
+        """Eigenvalues of the relaxed tensor, ascending, GPa; all positive where it is stable."""
+        # In Mandel's form, in which the eigenvalues do not depend on the axes.
+        scale = np.array([1, 1, 1, np.sqrt(2), np.sqrt(2), np.sqrt(2)])
+        return np.linalg.eigvalsh(self.relaxed * scale[:, None] * scale)
+
+    @property
+    def stable(self) -> bool:
+        """Whether every small strain raises the energy (Born's criterion)."""
+        return bool(self.stability[0] > 0)
+
+    def table(self) -> str:
+        """The result for people."""
+        lines = []
+        for title, tensor in (("clamped ions", self.clamped), ("relaxed ions", self.relaxed)):
+            lines.append(f"Elastic constants, {title} (GPa; xx yy zz yz xz xy):")
+            lines += ["  " + " ".join(f"{value:9.2f}" for value in row) for row in tensor]
+        lowest = self.stability[0]
+        if self.stable:
+            m = self.moduli
+            lines += [
+                f"Bulk modulus {m.bulk:.2f} GPa (Voigt {m.bulk_voigt:.2f}, Reuss "
+                f"{m.bulk_reuss:.2f}), shear {m.shear:.2f} GPa (Voigt {m.shear_voigt:.2f}, Reuss "
+                f"{m.shear_reuss:.2f}),",
+                f"Young {m.young:.2f} GPa, Poisson's ratio {m.poisson:.4f} (Hill).",
+                f"Mechanically stable: lowest eigenvalue {lowest:.2f} GPa.",
+            ]
+        else:
+            lines.append(f"NOT stable: a strain lowers the energy (eigenvalue {lowest:.2f} GPa).")
+        lines.append(f"Stress left in the cell: at most {np.abs(self.stress).max():.2e} GPa.")
+        return "\n".join(lines)
+
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        name: str | None = None,
+        plot: bool = True,
+        overwrite: bool = False,
+    ) -> dict[str, Path]:
+        """Write NAME-elastic.json and a picture of Young's modulus.
+
+        Args:
+            folder: made where it does not exist.
+            name: what file names begin with; the formula by default.
+            plot: whether the picture is drawn; there is none of an unstable crystal.
+            overwrite: whether existing files are replaced.
+
+        Returns:
+            The paths by "json", "png", "svg".
+
+        Raises:
+            ValueError: a file exists and ``overwrite`` is False.
+        """
+        name = name or self.atoms.get_chemical_formula()
+        paths = output_paths(folder, name, plot and self.stable)
+        check_outputs(paths.values(), overwrite)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        data = {
+            "units": "GPa",
+            "order": "xx yy zz yz xz xy",
+            "method": self.method,
+            "clamped_ions": self.clamped.tolist(),
+            "relaxed_ions": self.relaxed.tolist(),
+            "stress": self.stress.tolist(),
+            "stable": self.stable,
+            "eigenvalues": self.stability.tolist(),
+        }
+        if self.stable:
+            m = self.moduli
+            data["moduli"] = {
+                **vars(m), "bulk_hill": m.bulk, "shear_hill": m.shear, "young": m.young,
+                "poisson": m.poisson,
+            }  # fmt: skip
+        with atomic_write(paths["json"], "w") as file:
+            json.dump(data, file, indent=2)
+        for kind in ("png", "svg"):
+            if kind in paths:
+                with temporary_beside(paths[kind]) as temporary:
+                    draw(self.relaxed, temporary, name)
+        return paths
+
+
+def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
+    """Names of all files of a result."""
+    endings = {"json": "elastic.json"}
+    if plot:
+        endings |= {"png": "elastic.png", "svg": "elastic.svg"}
+    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+
+
+def draw(c: np.ndarray, path: Path, title: str) -> None:
+    """Young's modulus in the three planes of the axes, as polar curves."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    angles = np.linspace(0, 2 * np.pi, 361)
+    for place, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
+        directions = np.zeros((len(angles), 3))
+        directions[:, i], directions[:, j] = np.cos(angles), np.sin(angles)
+        axes = figure.add_subplot(1, 3, place + 1, projection="polar")
+        axes.plot(angles, young_modulus(c, directions), color="#1f5fa8", linewidth=1.4)
+        axes.set_title(f"{'xyz'[i]}{'xyz'[j]} plane", fontsize=10)
+        axes.tick_params(labelsize=8)
+    figure.suptitle(f"{title}: Young's modulus (GPa) by direction")
+    figure.savefig(path, dpi=150)
