@@ -32,10 +32,11 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
     """What a calculator was given, as a list of absolute paths and potentials.
 
     Args:
-        model: a path, a pattern with ``*``, ``?`` or ``[]``, a potential, or several of these.
+        model: a path, a pattern with ``*``, ``?`` or ``[]``, the name of a published potential, a
+            potential, or several of these.
 
     Raises:
-        FileNotFoundError: no file fits a pattern.
+        FileNotFoundError: no file fits a pattern, or a published potential was not fetched yet.
         ValueError: nothing was given.
         TypeError: something else was given.
     """
@@ -54,7 +55,7 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
 def _find_paths(path: Path) -> list[str]:
     name = str(path)
     if path.exists() or not glob.has_magic(name):
-        return [str(path.absolute())]
+        return [str(io.locate(path).absolute())]
     paths = sorted(glob.glob(name, recursive=True))
     if not paths:
         raise FileNotFoundError(f"no model file fits the pattern {name!r}")

@@ -7,16 +7,22 @@ from typing import Annotated
 
 import typer
 
+#: Metadata of published potentials.
+_ORIGIN = ("name", "source", "licence", "citation", "training_data", "note")
+
 
 def info(
     file: Annotated[
         Path,
-        typer.Argument(help="Model (.safetensors), or data in any format that mlpot train reads."),
+        typer.Argument(
+            help="Model (.safetensors, or the name of a fetched published one), or data in any "
+            "format that mlpot train reads."
+        ),
     ],
 ) -> None:
     """Print what a model or a data set holds.
 
-    Of a model: elements, cutoff, size, E0s, configuration and metadata. Of data:
+    Of a model: origin and terms, elements, cutoff, size, E0s, configuration and metadata. Of data:
     frames, elements, labels, their ranges and what looks suspicious.
     """
     if file.suffix == ".safetensors" or not file.exists():
@@ -39,6 +45,9 @@ def _describe_model(model: Path) -> None:
     config = potential.config
     n_parameters = sum(array.size for array in arrays.values())
     typer.echo(f"file            {model} (format version {metadata['format_version']})")
+    for name in _ORIGIN:
+        if name in metadata:
+            typer.echo(f"{name.replace('_', ' '):15} {metadata[name]}")
     typer.echo(f"elements        {format_elements(potential.numbers)}")
     typer.echo(f"cutoff          {potential.cutoff:g} Angstrom")
     typer.echo(f"parameters      {n_parameters} in {len(arrays)} arrays")
@@ -54,7 +63,8 @@ def _describe_model(model: Path) -> None:
                 typer.echo(f"    {inner}: {one}")
         else:
             typer.echo(f"  {name}: {value}")
-    further = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "config")}
+    told = ("format", "format_version", "config", *_ORIGIN)
+    further = {k: v for k, v in metadata.items() if k not in told}
     typer.echo("metadata" if further else "metadata        none")
     for name, text in sorted(further.items()):
         typer.echo(f"  {name}: {text}")

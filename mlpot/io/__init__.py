@@ -2,7 +2,9 @@
 
 from .checkpoint import FORMAT_VERSION, build_potential, load, read_file, save
 from .e3nn_weights import load_e3nn_weights
+from .fetching import fetch
 from .importing import FOREIGN_SUFFIXES, import_metadata, import_potential
+from .locating import locate
 from .registry import PUBLISHED
 
 __all__ = [
@@ -10,10 +12,12 @@ __all__ = [
     "FORMAT_VERSION",
     "PUBLISHED",
     "build_potential",
+    "fetch",
     "import_metadata",
     "import_potential",
     "load",
     "load_e3nn_weights",
+    "locate",
     "read_file",
     "save",
 ]
