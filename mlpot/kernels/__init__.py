@@ -1,6 +1,7 @@
 """Differentiable primitives: each has one rule of differentiation, closed under it."""
 
 from .backend import BACKENDS, use
+from .block_linear import LinearPath, LinearSpec, block_linear, block_linear_pays
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
 from .dispatch import Choice, Report, clear_report, forced, report
@@ -19,8 +20,12 @@ __all__ = [
     "ConvolutionPath",
     "ConvolutionSpec",
     "EdgeIndex",
+    "LinearPath",
+    "LinearSpec",
     "Report",
     "SegmentOrder",
+    "block_linear",
+    "block_linear_pays",
     "clear_report",
     "convolution",
     "cos",

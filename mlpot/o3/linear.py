@@ -9,11 +9,12 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.kernels import Constant
+from mlpot.kernels import Constant, block_linear, block_linear_pays
 
 from .irreps import Irreps
 from .layout import Layout, check_layout, check_width, join_blocks, split_blocks, split_columns
 from .linear_paths import Group, bias_instructions, group_paths, linear_instructions
+from .scalar_maps import linear_map
 from .weights import check_weight, resolve_weight_flags
 
 
@@ -75,6 +76,11 @@ class Linear(mlx.nn.Module):
             shared_weights, internal_weights, self.weight_numel > 0 or self.bias_numel > 0
         )
         self._groups = group_paths(self.irreps_in, self.irreps_out, paths)
+        self._map = (
+            None
+            if self._f_shape
+            else linear_map(self.irreps_in, self.irreps_out, paths, self.layout)
+        )
         if self.internal_weights and self.weight_numel > 0:
             self.weight = mx.random.normal((*self._f_shape, self.weight_numel))
         if self.internal_weights and self.bias_numel > 0:
@@ -129,6 +135,16 @@ class Linear(mlx.nn.Module):
         if n == 0 or self.irreps_out.dim == 0:
             return mx.zeros((*lead, *f_out, self.irreps_out.dim), dtype=features.dtype)
         flat = features.reshape(n * (self.f_in or 1), self.irreps_in.dim)
+        if (
+            self._map is not None
+            and self.shared_weights
+            and bias is None
+            and weight is not None
+            and self.irreps_in.dim > 0
+            and block_linear_pays(flat, weight)
+        ):
+            out = block_linear(self._map, flat, None, weight)
+            return out.reshape(*lead, self.irreps_out.dim)
         outs = self._outputs(split_blocks(flat, self.irreps_in, self.layout), weight, n)
         if bias is not None:
             self._add_bias(outs, bias, n)

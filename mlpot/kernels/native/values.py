@@ -5,8 +5,8 @@ Derivatives are the business of the primitives that call these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
@@ -15,6 +15,9 @@ from jaxtyping import Int, Shaped
 from ..convolution_spec import ConvolutionSpec
 from ..edges import EdgeIndex
 from . import loader
+
+if TYPE_CHECKING:
+    from ..block_linear import LinearSpec
 
 #: Maps of the convolution family with their arguments: ``convolution(spec, name, arrays, edges)``.
 CONVOLUTION_MAPS = {
@@ -79,6 +82,27 @@ def convolution(
         *(edges.sender_perm, edges.sender_ptr),
     ]
     return native_module().convolution(native_plan(spec), name, [*arrays, *index])
+
+
+def block_linear(spec: LinearSpec, target: str, arrays: Mapping[str, mx.array]) -> mx.array:
+    """Gradient of T = <out, linear map of x, y and w> to one role.
+
+    Args:
+        spec: the paths.
+        target: "x", "y", "w" or "out".
+        arrays: the other roles: x (n, dim_x), y (n, dim_y) if there is one, w (n_weights,), out
+            (n, dim_out), all float32 or all float64.
+    """
+    if "native" not in spec.caches:
+        integers: list[int] = []
+        for p in spec.paths:
+            integers += [p.x_offset, p.mul_in, p.y_offset, p.n_y]
+            integers += [p.w_offset, p.out_offset, p.mul_out, p.d]
+        sizes = (spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out)
+        factors = [float(p.factor) for p in spec.paths]
+        spec.caches["native"] = native_module().LinearPlan(*sizes, integers, factors)
+    given = [arrays[role] for role in ("x", "y", "w", "out") if role != target and role in arrays]
+    return native_module().block_linear(spec.caches["native"], target, given)
 
 
 def gather(

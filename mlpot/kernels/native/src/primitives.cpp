@@ -13,10 +13,6 @@ int64_t row_width(const mx::array& a) {
   return width;
 }
 
-void require(bool right, const char* what) {
-  if (!right) throw std::invalid_argument(what);
-}
-
 }  // namespace
 
 std::vector<mx::array> Convolution::make(const std::shared_ptr<const Plan>& plan, Map map,
@@ -55,8 +51,7 @@ std::vector<mx::array> Convolution::make(const std::shared_ptr<const Plan>& plan
               rows(inputs[n_arrays + 4]) == n_nodes + 1,
           "the arrays of an edge list do not belong together");
   return mx::array::make_arrays(result, std::vector<mx::Dtype>(result.size(), type),
-                                std::make_shared<Convolution>(s, plan, map),
-                                in_row_order(inputs, s));
+                                std::make_shared<Convolution>(s, plan, map), inputs);
 }
 
 template <class T>
@@ -104,8 +99,7 @@ std::vector<mx::array> Rows::make(bool gather, int n_segments,
   require(x.ndim() >= 1 && (gather || rows(x) == rows(index)), "one index is needed for each row");
   mx::Shape shape = x.shape();
   shape[0] = gather ? index.shape(0) : n_segments;
-  return {mx::array(std::move(shape), type, std::make_shared<Rows>(s, gather, n_segments),
-                    in_row_order(inputs, s))};
+  return {mx::array(std::move(shape), type, std::make_shared<Rows>(s, gather, n_segments), inputs)};
 }
 
 template <class T>
@@ -128,7 +122,7 @@ void Rows::eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>
 
 mx::array Elementary::make(Function f, const mx::array& x, mx::Stream s) {
   return mx::array(x.shape(), float_type(x), std::make_shared<Elementary>(s, f),
-                   in_row_order({x}, s));
+                   {mx::contiguous(x, false, s)});
 }
 
 void Elementary::eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) {

@@ -2,6 +2,7 @@
 // business of the custom functions of mlpot.kernels.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -20,6 +21,29 @@
 namespace mlpot {
 
 namespace mx = mlx::core;
+
+// A copy of an array's elements in the order of its rows.
+inline std::vector<char> in_row_order(const char* data, const mx::Shape& shape,
+                                      const mx::Strides& strides, size_t itemsize) {
+  size_t size = itemsize;
+  for (auto n : shape) size *= n;
+  std::vector<char> copy(size);
+  std::vector<mx::ShapeElem> at(shape.size(), 0);
+  const int64_t length = shape.empty() ? 1 : shape.back();
+  const int64_t step = (shape.empty() ? 1 : strides.back()) * int64_t(itemsize);
+  for (char* to = copy.data(); to < copy.data() + size;) {
+    const char* from = data;
+    for (size_t axis = 0; axis + 1 < shape.size(); axis++)
+      from += at[axis] * strides[axis] * int64_t(itemsize);
+    for (int64_t i = 0; i < length; i++, to += itemsize)
+      std::memcpy(to, from + i * step, itemsize);
+    for (size_t axis = shape.size(); axis-- > 1;) {
+      if (++at[axis - 1] < shape[axis - 1]) break;
+      at[axis - 1] = 0;
+    }
+  }
+  return copy;
+}
 
 // What all have in common. `Derived` names its kernel by `call<T>(inputs, outputs)`.
 class Native : public mx::Primitive {
@@ -54,12 +78,18 @@ class Native : public mx::Primitive {
   virtual std::vector<mx::array> apply(const std::vector<mx::array>& inputs) = 0;
 
  protected:
-  // Allocates the outputs and runs kernel(inputs, outputs) when the stream gets there. The arrays
-  // are captured by pointer: MLX keeps them alive until then.
+  // Allocates the outputs and runs kernel(inputs, outputs) when the stream gets there, with inputs
+  // in row order. The arrays are captured by pointer: MLX keeps them alive until then.
   template <class T, class Kernel>
   void enqueue(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs,
                Kernel kernel) {
+    struct View {
+      size_t input, itemsize;
+      mx::Shape shape;
+      mx::Strides strides;
+    };
     std::vector<const void*> in;
+    std::vector<View> views;
     std::vector<T*> out;
     for (mx::array& o : outputs) {
       if (o.data_shared_ptr() == nullptr) o.set_data(mx::allocator::malloc(o.nbytes()));
@@ -67,17 +97,30 @@ class Native : public mx::Primitive {
     }
     auto& encoder = mx::cpu::get_command_encoder(stream());
     for (const mx::array& i : inputs) {
+      if (!i.flags().row_contiguous) views.push_back({in.size(), i.itemsize(), i.shape(), i.strides()});
       in.push_back(i.data<void>());
       encoder.set_input_array(i);
     }
     for (mx::array& o : outputs) encoder.set_output_array(o);
-    encoder.dispatch([in, out, kernel]() { kernel(in, out); });
+    if (views.empty()) {
+      encoder.dispatch([in, out, kernel]() { kernel(in, out); });
+      return;
+    }
+    encoder.dispatch([in, views, out, kernel]() {
+      auto ordered = in;
+      std::vector<std::vector<char>> copies;
+      for (const View& v : views) {
+        copies.push_back(
+            in_row_order(static_cast<const char*>(in[v.input]), v.shape, v.strides, v.itemsize));
+        ordered[v.input] = copies.back().data();
+      }
+      kernel(ordered, out);
+    });
   }
 };
 
-inline std::vector<mx::array> in_row_order(std::vector<mx::array> arrays, const mx::Stream& s) {
-  for (mx::array& a : arrays) a = mx::contiguous(a, false, s);
-  return arrays;
+inline void require(bool right, const char* what) {
+  if (!right) throw std::invalid_argument(what);
 }
 
 inline mx::Dtype float_type(const mx::array& a) {

@@ -6,10 +6,6 @@ namespace {
 constexpr size_t kEdgeArrays = 5;
 enum Role { kX, kY, kH, kTable, kOut, kRoles };
 
-void require(bool right, const char* what) {
-  if (!right) throw std::invalid_argument(what);
-}
-
 using Target = RadialConvolution::Target;
 
 bool is_input(Target target, int role) {
@@ -72,8 +68,7 @@ std::vector<mx::array> RadialConvolution::make(const std::shared_ptr<const Plan>
     if (!is_input(target, role)) result.push_back(shapes[role]);
   if (target == Target::y_h) result = {shapes[kY], shapes[kH]};
   return mx::array::make_arrays(result, std::vector<mx::Dtype>(result.size(), type),
-                                std::make_shared<RadialConvolution>(s, plan, target, size),
-                                in_row_order(inputs, s));
+                                std::make_shared<RadialConvolution>(s, plan, target, size), inputs);
 }
 
 template <class T>
@@ -143,7 +138,7 @@ mx::array EdgeWeights::make(Target target, TableSize size, const std::vector<mx:
   return mx::array(to_h                        ? h
                    : target == Target::table ? table
                                                : w,
-                   type, std::make_shared<EdgeWeights>(s, target, size), in_row_order(inputs, s));
+                   type, std::make_shared<EdgeWeights>(s, target, size), inputs);
 }
 
 template <class T>
