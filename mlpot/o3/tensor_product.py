@@ -9,13 +9,13 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.kernels import Constant, block_linear, block_linear_pays
+from mlpot.kernels import Constant
 
 from .irreps import Irreps
-from .layout import Layout, check_layout, check_width, split_columns
-from .scalar_maps import product_with_scalars
+from .layout import Layout, check_layout, check_width
 from .tensor_product_instructions import Instruction, complete_instructions, output_mask
-from .tensor_product_plan import Plan
+from .tensor_product_items import Items
+from .tensor_product_plan import Plan, weight_pieces
 from .weights import check_weight, resolve_weight_flags
 
 
@@ -41,6 +41,8 @@ class TensorProduct(mlx.nn.Module):
             (..., weight_numel) are given in the call.
         layout: of the first input and of the output; the second input is always mul_ir, and
             weights keep e3nn's order.
+        use_custom_kernel: None takes kernels where they are faster, True always, False never;
+            the results are the same, and so are derivatives in any nesting.
 
     Raises:
         ValueError: inconsistent arguments.
@@ -60,6 +62,7 @@ class TensorProduct(mlx.nn.Module):
         internal_weights: bool | None = None,
         shared_weights: bool | None = None,
         layout: Layout = "mul_ir",
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__()
         self.irreps_in1, self.irreps_in2 = Irreps(irreps_in1), Irreps(irreps_in2)
@@ -86,9 +89,9 @@ class TensorProduct(mlx.nn.Module):
         if self.internal_weights and self.weight_numel > 0:
             self.weight = mx.random.normal((self.weight_numel,))
         self._mask = Constant(output_mask(self.irreps_out, self.instructions))
-        irreps = (self.irreps_in1, self.irreps_in2, self.irreps_out)
-        self._plan = Plan(*irreps, self.instructions)
-        self._map = product_with_scalars(*irreps, self.instructions, self.layout)
+        self._plan = Plan(self.irreps_in1, self.irreps_in2, self.irreps_out, self.instructions)
+        self._items = Items(self._plan, self.shared_weights, self.layout)
+        self.use_custom_kernel = use_custom_kernel
 
     @property
     def output_mask(self) -> Float[mx.array, " dim_out"]:
@@ -114,8 +117,33 @@ class TensorProduct(mlx.nn.Module):
             (..., irreps_out.dim).
 
         Raises:
-            ValueError: a shape does not fit or weights are missing.
+            ValueError: a shape does not fit or weights are missing; or kernels are forced by
+                ``use_custom_kernel=True`` and there is none for the arguments.
         """
+        return self._product(x, y, weight, self.use_custom_kernel)
+
+    def differentiable_arrays(
+        self,
+        left: Float[mx.array, "... dim_in1"],
+        right: Float[mx.array, "... dim_in2"] | None,
+        weights: Float[mx.array, "... weight_numel"] | None = None,
+    ) -> Float[mx.array, "... dim_out"]:
+        """The product in plain MLX, whatever ``use_custom_kernel`` is.
+
+        Kernels have every derivative too; this is for code that must see MLX's own operations
+        alone, such as an exported function.
+
+        Args:
+            left: as ``x`` in the call.
+            right: as ``y`` in the call.
+            weights: as ``weight`` in the call.
+
+        Returns:
+            (..., irreps_out.dim).
+        """
+        return self._product(left, right, weights, False)
+
+    def _product(self, x, y, weight, use_custom_kernel: bool | None) -> mx.array:
         check_width("x", x, self.irreps_in1)
         if y is None and not (self.shared_weights and self._plan.linear_in_ones):
             y = self._ones(x.dtype)
@@ -130,13 +158,8 @@ class TensorProduct(mlx.nn.Module):
         if n == 0 or 0 in (self.irreps_in1.dim, self.irreps_in2.dim, self.irreps_out.dim):
             return mx.zeros((*lead, self.irreps_out.dim), dtype=x.dtype)
         x = _flatten(x, lead)
-        if self._map is not None and self.shared_weights and weight is not None:
-            scalars = self._ones(x.dtype) if y is None else y
-            if block_linear_pays(x, scalars, weight):
-                out = block_linear(self._map, x, _flatten(scalars, lead), weight)
-                return out.reshape(*lead, self.irreps_out.dim)
         y = None if y is None else _flatten(y, lead)
-        out = self._plan(x, y, self._pieces(weight), self.shared_weights, self.layout)
+        out = self._items(x, y, weight, use_custom_kernel)
         return out.reshape(*lead, self.irreps_out.dim)
 
     def right(
@@ -195,13 +218,7 @@ class TensorProduct(mlx.nn.Module):
         return int(np.prod(self.instructions[k].path_shape))
 
     def _pieces(self, weight: mx.array | None) -> list[mx.array | None]:
-        """Weights of each instruction in its path shape, None where it has none."""
-        pieces: list[mx.array | None] = [None] * len(self.instructions)
-        if weight is not None:
-            parts = split_columns(weight, [self._size(k) for k in self._weighted])
-            for k, part in zip(self._weighted, parts, strict=True):
-                pieces[k] = part.reshape(*weight.shape[:-1], *self.instructions[k].path_shape)
-        return pieces
+        return weight_pieces(self.instructions, weight)
 
     def _own_weight(self, weight: mx.array | None) -> mx.array:
         if weight is not None:

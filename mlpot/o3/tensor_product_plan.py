@@ -16,6 +16,7 @@ Where one side is a scalar no coupling is needed at all: the product is plain mu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import mlx.core as mx
 import numpy as np
@@ -49,7 +50,7 @@ class Plan:
         self.instructions = tuple(instructions)
         self.runs = runs_of(irreps2)
         self.run_of = {i2: r for r, run in enumerate(self.runs) for i2 in run}
-        active = [
+        self.active = [
             k
             for k, ins in enumerate(instructions)
             if ins.path_weight != 0
@@ -59,7 +60,7 @@ class Plan:
         self.products: dict[Key, list[int]] = {}
         self.diagonals: dict[tuple[int, int], list[int]] = {}
         self.firsts: list[int] = []
-        for k in active:
+        for k in self.active:
             ins = self.instructions[k]
             mode, mul2 = ins.connection_mode, irreps2[ins.i_in2].mul
             if mode in ("uuu", "uuw"):
@@ -263,6 +264,24 @@ class Plan:
             if 1 in (self.irreps1[ins.i_in1].ir.dim, self.irreps2[ins.i_in2].ir.dim):
                 t = _scaled(t, self._key(ins).factor)
             outs[ins.i_out].append(t)
+
+
+def weight_pieces(
+    instructions: Sequence[Instruction], weight: mx.array | None
+) -> list[mx.array | None]:
+    """Weights of each instruction in its path shape, None where it has none.
+
+    Args:
+        instructions: complete instructions.
+        weight: flat weights, (..., weight_numel).
+    """
+    pieces: list[mx.array | None] = [None] * len(instructions)
+    if weight is not None:
+        weighted = [k for k, ins in enumerate(instructions) if ins.has_weight]
+        sizes = [prod(instructions[k].path_shape) for k in weighted]
+        for k, part in zip(weighted, split_columns(weight, sizes), strict=True):
+            pieces[k] = part.reshape(*weight.shape[:-1], *instructions[k].path_shape)
+    return pieces
 
 
 def _scaled(t: mx.array, factor: float) -> mx.array:

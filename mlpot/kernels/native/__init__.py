@@ -5,6 +5,7 @@ kept in the user's cache folder. Where that is not possible, :func:`available` i
 :func:`why_not` says why, and plain MLX takes over.
 """
 
+from .item_values import item_product
 from .loader import (
     CacheState,
     available,
@@ -20,7 +21,6 @@ from .radial_values import RADIAL_ROLES, RADIAL_TARGETS, edge_weights, radial_co
 from .values import (
     CONVOLUTION_MAPS,
     ELEMENTARY_FUNCTIONS,
-    block_linear,
     convolution,
     elementary,
     gather,
@@ -34,13 +34,13 @@ __all__ = [
     "RADIAL_TARGETS",
     "CacheState",
     "available",
-    "block_linear",
     "build",
     "cache_state",
     "convolution",
     "edge_weights",
     "elementary",
     "gather",
+    "item_product",
     "num_threads",
     "radial_convolution",
     "refusal",
