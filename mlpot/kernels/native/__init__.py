@@ -21,6 +21,7 @@ from .radial_values import RADIAL_ROLES, RADIAL_TARGETS, edge_weights, radial_co
 from .values import (
     CONVOLUTION_MAPS,
     ELEMENTARY_FUNCTIONS,
+    block_linear,
     convolution,
     elementary,
     gather,
@@ -34,6 +35,7 @@ __all__ = [
     "RADIAL_TARGETS",
     "CacheState",
     "available",
+    "block_linear",
     "build",
     "cache_state",
     "convolution",

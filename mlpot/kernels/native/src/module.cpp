@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "item_module.h"
+#include "linear_primitive.h"
 #include "primitives.h"
 #include "radial_primitives.h"
 #include "threads.h"
@@ -36,6 +37,15 @@ mlpot::RadialConvolution::Target target_named(const std::string& name) {
   for (const auto& [key, value] : all)
     if (name == key) return value;
   throw std::invalid_argument("no map of a convolution with a table is named " + name);
+}
+
+mlpot::BlockLinear::Target linear_target_named(const std::string& name) {
+  using Target = mlpot::BlockLinear::Target;
+  if (name == "x") return Target::x;
+  if (name == "y") return Target::y;
+  if (name == "w") return Target::w;
+  if (name == "out") return Target::out;
+  throw std::invalid_argument("no map of block_linear is named " + name);
 }
 
 mlpot::EdgeWeights::Target weights_target_named(const std::string& name) {
@@ -96,6 +106,16 @@ NB_MODULE(_mlpot_native, m) {
                                         arrays, cpu_stream(s));
       },
       "target"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a, "stream"_a = nb::none());
+  nb::class_<mlpot::LinearPlan>(m, "LinearPlan")
+      .def(nb::init<int, int, int, int, const std::vector<int>&, const std::vector<double>&>(),
+           "dim_x"_a, "dim_y"_a, "n_weights"_a, "dim_out"_a, "paths"_a, "factors"_a);
+  m.def(
+      "block_linear",
+      [](std::shared_ptr<mlpot::LinearPlan> plan, const std::string& target,
+         const std::vector<mx::array>& arrays, mx::StreamOrDevice s) {
+        return mlpot::BlockLinear::make(plan, linear_target_named(target), arrays, cpu_stream(s));
+      },
+      "plan"_a, "target"_a, "arrays"_a, "stream"_a = nb::none());
   m.def(
       "gather",
       [](const mx::array& x, const mx::array& index, mx::StreamOrDevice s) {
