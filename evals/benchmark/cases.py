@@ -61,6 +61,8 @@ def _operations(preset: str, n: int) -> list[Case]:
              {"irreps": [_natural(c // 2, 1), _natural(4, 1)], "n": n}, OPERATION, (preset,)),
         Case("fully_connected_tensor_product", f"{c} x 4 channels n={n}",
              {"irreps": [features, _natural(4, 1), features], "n": n}, OPERATION, (preset,)),
+        Case("matrix_product", f"{16 * c} x {16 * c} n={n}", {"n": n, "width": 16 * c},
+             OPERATION, (preset,)),
         Case("linear", f"{4 * c} channels l<=2 n={n}",
              {"irreps": [_natural(4 * c, 2)] * 2, "n": n}, OPERATION, (preset,)),
     ]  # fmt: skip
@@ -108,7 +110,7 @@ def _all() -> list[Case]:
         *_operations("full", 2000),
         _convolution("full", 1000, 15030, 32, 2, both=True),
         _convolution("full", 216, 6048, 128, 2),
-        _convolution("full", 2000, 20000, 64, 3),
+        _convolution("full", 500, 6000, 32, 3),
         _radial("full", 1000, 15030, 32, 2),
         *_models("full", 64, 688, 32, 2),
         _model("potential", "full", 64, 688, 32, 2, POTENTIAL),

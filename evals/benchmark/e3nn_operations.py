@@ -42,6 +42,11 @@ def _scatter_sum(case: Case, arrays: dict[str, torch.Tensor]) -> Built:
     return lambda x: scatter(x, index, n), {"x": arrays["x"]}
 
 
+def _matrix_product(case: Case, arrays: dict[str, torch.Tensor]) -> Built:
+    del case
+    return lambda x, weight: x @ weight, arrays
+
+
 def _full(case: Case, arrays: dict[str, torch.Tensor]) -> Built:
     return o3.FullTensorProduct(*case.settings["irreps"]).to(arrays["x"].device), arrays
 
@@ -126,6 +131,7 @@ def _radial_convolution(case: Case, arrays: dict[str, torch.Tensor]) -> Built:
 _BUILDERS = {
     "spherical_harmonics": _spherical_harmonics,
     "scatter_sum": _scatter_sum,
+    "matrix_product": _matrix_product,
     "full_tensor_product": _full,
     "fully_connected_tensor_product": _fully_connected,
     "linear": _linear,

@@ -89,6 +89,8 @@ def _operation(case: Case, arrays: dict[str, np.ndarray]):
     if case.name == "scatter_sum":
         index = mx.array(arrays["index"])
         return lambda x: scatter_sum(x, index, s["segments"]), {"x": arrays["x"]}
+    if case.name == "matrix_product":
+        return lambda x, weight: x @ weight, arrays
     if case.name == "full_tensor_product":
         return o3.FullTensorProduct(*s["irreps"]), arrays
     if case.name == "weighted_tensor_product_uvu":

@@ -12,6 +12,7 @@ OPERATIONS = (
     "scatter_sum",
     "full_tensor_product",
     "fully_connected_tensor_product",
+    "matrix_product",
     "linear",
 )
 CONVOLUTIONS = ("convolution", "radial_convolution")

@@ -35,6 +35,9 @@ def draw(case: Case) -> dict[str, np.ndarray]:
     if case.name == "scatter_sum":
         index = np.random.default_rng(seed).integers(0, s["segments"], n).astype("i4")
         return {"x": normal(seed, "x", (n, s["width"])), "index": index}
+    if case.name == "matrix_product":
+        shape = (s["width"], s["width"])
+        return {"x": normal(seed, "x", (n, shape[0])), "weight": normal(seed, "weight", shape)}
     if case.name in ("full_tensor_product", "fully_connected_tensor_product"):
         a, b = s["irreps"][:2]
         return {"x": normal(seed, "x", (n, dim(a))), "y": normal(seed, "y", (n, dim(b)))}

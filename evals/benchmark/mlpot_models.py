@@ -38,6 +38,8 @@ class Model:
         drawn = weights(case.seed, sizes)
         io.load_e3nn_weights(module, {prefix + name: array for name, array in drawn.items()})
         self.names = [name for name, array in flat if array.size]
+        # `mx.compile` wants what it captures evaluated.
+        mx.eval(self.arrays, module.parameters())
 
     def energy_and_forces(self, positions: mx.array) -> tuple[mx.array, mx.array]:
         """Sum of the outputs, and minus its gradient."""
@@ -136,6 +138,7 @@ class PotentialModel(Model):
     def __init__(self, potential: models.Potential, graph: Graph, case: Case, arrays) -> None:
         super().__init__(potential, None, case, arrays, prefix="network.")
         self.potential, self.graph = potential, graph
+        mx.eval(graph.numbers, graph.cells, graph.node_graph, graph.shifts, graph.edges.arrays())
 
     def _at(self, positions: mx.array) -> Graph:
         g = self.graph

@@ -63,6 +63,11 @@ def _scatter_sum(case: Case, arrays: dict[str, np.ndarray]) -> Operation:
     return Operation(lambda x: kernels.segment_sum(x, index, n), {"x": arrays["x"]})
 
 
+def _matrix_product(case: Case, arrays: dict[str, np.ndarray]) -> Operation:
+    del case
+    return Operation(lambda x, weight: x @ weight, arrays)
+
+
 def _full(case: Case, arrays: dict[str, np.ndarray]) -> Operation:
     return Operation(o3.FullTensorProduct(*case.settings["irreps"]), arrays)
 
@@ -149,6 +154,7 @@ def _radial_convolution(case: Case, arrays: dict[str, np.ndarray]) -> Operation:
 _BUILDERS = {
     "spherical_harmonics": _spherical_harmonics,
     "scatter_sum": _scatter_sum,
+    "matrix_product": _matrix_product,
     "full_tensor_product": _full,
     "fully_connected_tensor_product": _fully_connected,
     "linear": _linear,

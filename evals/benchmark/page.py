@@ -69,11 +69,10 @@ def _control(entries: Sequence[Mapping[str, Any]]) -> str:
     for e in entries:
         ratio = e["ratio"]
         text = f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})"
-        cells = _cells((e["label"], e["phase"], text, verdict(e)), (False,) * 4)
+        name = f"{e['case']} {e['label']}"
+        cells = _cells((name, e["phase"], text, verdict(e)), (False,) * 4)
         lines.append(f"<tr>{cells}</tr>")
-    note = (
-        "<p>Linear maps have no kernel: with kernels on and off they must take the same time.</p>"
-    )
+    note = "<p>Without a kernel, bits and times must be the same with kernels on and off.</p>"
     shown = _table(("control", "phase", "time ratio", ""), lines) if lines else "<p>not run</p>"
     return "<h2>Control</h2>" + note + shown
 

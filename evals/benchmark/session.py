@@ -47,7 +47,7 @@ class Session:
         np.savez(inputs, **draw(case))
         device, plan = self.machine.device, self.plan
         asked = [i for i in self.implementations if any(i.takes(case, p, device) for p in phases)]
-        if case.name == control.CASE:
+        if case.name in control.CASES:
             # What is to come out equal deserves more repeats.
             plan = dataclasses.replace(
                 plan, least=3 * plan.least, call_seconds=2 * plan.call_seconds

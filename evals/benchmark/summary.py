@@ -23,7 +23,7 @@ def print_rows(report: dict[str, Any]) -> None:
     for entry in report["control"]:
         ratio = entry["ratio"]
         print(
-            f"control {entry['label']}, {entry['phase']}: {ratio['median']:.3f} "
+            f"control {entry['case']} {entry['label']}, {entry['phase']}: {ratio['median']:.3f} "
             f"({ratio['low']:.3f} to {ratio['high']:.3f}) {verdict(entry)}"
         )
 

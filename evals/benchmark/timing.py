@@ -48,8 +48,12 @@ class Plan:
 
     def repeats(self, once: float) -> int:
         """Repeats, if all implementations together take this long for one."""
-        return min(self.most, max(self.least, int(self.seconds / max(once, 1e-6))))
+        least = self.least if once < self.seconds else min(self.least, FEWEST)
+        return min(self.most, max(least, int(self.seconds / max(once, 1e-6))))
 
+
+#: Repeats of what takes longer once than is aimed at for all repeats.
+FEWEST = 3
 
 Row = dict[str, Any]
 
@@ -139,7 +143,7 @@ def _time(crew: Crew, case: Case, rows: dict[str, Row], names: list[str], plan: 
     start = time.perf_counter()
     for repeat in range(plan.repeats(once)):
         late = time.perf_counter() - start > 2 * plan.seconds
-        if late and repeat >= plan.least:
+        if late and repeat >= FEWEST:
             break
         # Everybody takes each place in the order in turn.
         turn = repeat % max(len(names), 1)

@@ -24,7 +24,7 @@ def report():
     rank(rows)
     absent = common | {"implementation": "mace", "status": "not installed: No module 'mace'"}
     ratio = {"median": 1.0, "low": 0.98, "high": 1.02}
-    entry = {"label": "n<=4", "phase": "forward", "ratio": ratio, "backends": []}
+    entry = {"case": "linear", "label": "n<=4", "phase": "forward", "ratio": ratio, "backends": []}
     return {
         "environment": {"command": "python evals/run.py", "cpu": "some <cpu>", "gpu": ""},
         "versions": {"mlx": "0.32.4"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ from benchmark.cases import CASES
 from benchmark.crew import Crew, Machine
 from benchmark.implementations import IMPLEMENTATIONS
 from benchmark.process import WorkerFailedError
-from benchmark.timing import Plan, measure
+from benchmark.timing import FEWEST, Plan, measure
 
-CASE = next(c for c in CASES if c.name == "linear" and "smoke" in c.presets)
+CASE = next(c for c in CASES if c.name == "matrix_product" and "smoke" in c.presets)
 PLAN = Plan(least=3, most=4, seconds=0.1, call_seconds=0.01, limit=5)
 NAMES = ("e3nn", "mlpot-reference", "mlpot-kernels")
 
@@ -111,6 +112,7 @@ def test_short_calls_are_repeated_within_a_repeat():
     assert PLAN.calls(1.0) == 1
     assert PLAN.repeats(1.0) == PLAN.least
     assert PLAN.repeats(1e-9) == PLAN.most
+    assert dataclasses.replace(PLAN, least=9, most=9).repeats(1.0) == FEWEST
 
 
 def test_control_passes_with_the_same_bits_only(tmp_path):
@@ -123,4 +125,9 @@ def test_control_passes_with_the_same_bits_only(tmp_path):
     assert not control.passed(entry)
     for row in rows:
         row["paths"] = [{"primitive": "gather", "backend": "native", "refusals": []}]
-    assert control.check(rows)[0]["backends"] == ["native"]
+    (entry,) = control.check(rows)
+    assert entry["backends"] == ["native"]
+    assert not control.passed(entry)
+    # A linear map that has a kernel is no control.
+    assert control.passed(entry | {"case": "linear"})
+    assert not control.passed(entry | {"case": "linear", "backends": []})
