@@ -104,6 +104,11 @@ class System:
         return 3.0 * self.counts[graph] - 3.0
 
     @property
+    def mobile(self) -> Float[mx.array, " n_atoms"]:
+        """1 for atoms that may move, 0 for fixed ones."""
+        return self._mobile[:, 0]
+
+    @property
     def n_atoms(self) -> int:
         """Atoms of all structures."""
         return len(self.numbers)

@@ -1,0 +1,174 @@
+"""The configuration of ``mlpot md``: every key with type, unit and default; unknown ones refused."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from mlpot.config import StrictModel
+
+from .state import Integrator
+from .system import System
+
+Ensemble = Literal[
+    "nve", "langevin", "nose-hoover", "bussi", "npt", "npt-full", "npt-stochastic", "minimise"
+]
+#: Ensembles of which a bath holds the temperature.
+THERMOSTATTED = ("langevin", "nose-hoover", "bussi", "npt", "npt-full", "npt-stochastic")
+
+
+class Stage(StrictModel):
+    """One part of a run, e.g. heating or production."""
+
+    name: str = Field(default="", description="for the log; the ensemble by default")
+    ensemble: Ensemble = Field(
+        default="nve",
+        description="nve; langevin, nose-hoover, bussi (constant volume and temperature); npt "
+        "(Martyna-Tobias-Klein, volume), npt-full (all of the cell), npt-stochastic (stochastic "
+        "cell rescaling); minimise (FIRE)",
+    )
+    steps: int = Field(default=1000, ge=1, description="number of steps; of minimise at most")
+    timestep: float | None = Field(default=None, gt=0, description="fs; the run's by default")
+    temperature: float | tuple[float, float] | None = Field(
+        default=None,
+        description="K, of the bath; two values: from the first to the second; the run's by "
+        "default",
+    )
+    friction: float = Field(default=10.0, gt=0, description="of langevin, 1/ps")
+    tau: float = Field(default=0.1, gt=0, description="time constant of thermostats, ps")
+    pressure: float = Field(default=0.0, description="of npt ensembles, GPa")
+    tau_pressure: float = Field(default=1.0, gt=0, description="time constant of the cell, ps")
+    compressibility: float = Field(default=0.01, gt=0, description="of npt-stochastic, 1/GPa")
+    fmax: float = Field(default=0.01, gt=0, description="minimise ends here, eV/Angstrom")
+
+    @field_validator("temperature")
+    @classmethod
+    def _warm(cls, value):
+        ends = value if isinstance(value, tuple) else (value,)
+        if any(end is not None and end <= 0 for end in ends):
+            raise ValueError("a bath needs a temperature above 0 K")
+        return value
+
+    @property
+    def label(self) -> str:
+        """Name for the log."""
+        return self.name or self.ensemble
+
+    def integrator(self, system: System, timestep: float) -> Integrator:
+        """The integrator of this stage, for the run's time step."""
+        from . import bussi, cell_rescaling, langevin, nose_hoover, npt, nve
+        from .fire import fire
+
+        dt = self.timestep or timestep
+        if self.ensemble == "nve":
+            return nve(system, dt)
+        if self.ensemble == "minimise":
+            return fire(system, fmax=self.fmax)
+        if self.ensemble == "langevin":
+            return langevin(system, dt, self.friction)
+        if self.ensemble == "nose-hoover":
+            return nose_hoover(system, dt, self.tau)
+        if self.ensemble == "bussi":
+            return bussi(system, dt, self.tau)
+        if self.ensemble == "npt-stochastic":
+            return cell_rescaling(
+                system,
+                dt,
+                self.pressure,
+                tau=self.tau,
+                tau_pressure=self.tau_pressure,
+                compressibility=self.compressibility,
+            )
+        return npt(
+            system,
+            dt,
+            self.pressure,
+            tau=self.tau,
+            tau_pressure=self.tau_pressure,
+            full_cell=self.ensemble == "npt-full",
+        )
+
+
+class MDConfig(StrictModel):
+    """A run of molecular dynamics."""
+
+    model: str = Field(description="potential, a .safetensors file")
+    struct: str = Field(description="structure, in any format that ASE reads")
+    index: int = Field(default=-1, description="which structure of the file; -1 is the last")
+    out: str = Field(description="folder for log, trajectory, restart file and pictures")
+    stages: list[Stage] = Field(default=[Stage()], min_length=1, description="one after another")
+    temperature: float = Field(
+        default=300.0, ge=0, description="K: of the first velocities, and of baths without own"
+    )
+    timestep: float = Field(default=0.5, gt=0, description="fs")
+    seed: int = Field(default=0, ge=0, description="of velocities and noise")
+    replicas: int = Field(default=1, ge=1, description="copies that run in one batch")
+    keep_velocities: bool = Field(
+        default=False, description="start with those of the structure file"
+    )
+    fixed: list[int] = Field(default=[], description="indices of atoms that never move, from 0")
+    remove_com: bool = Field(
+        default=True, description="hold the centre of mass, unless atoms are fixed"
+    )
+    dtype: Literal["float32", "float64"] = Field(
+        default="float32", description="float64 runs on the CPU"
+    )
+    skin: float = Field(default=0.5, ge=0, description="of the list of pairs, Angstrom")
+    neighbors: Literal["auto", "host", "device"] = Field(
+        default="auto", description="where pairs are searched; auto: on a GPU, if there is one"
+    )
+    block: int = Field(default=20, ge=1, description="steps without waiting for the device")
+    log_interval: int = Field(default=10, ge=1, description="steps between rows of the log")
+    trajectory: str = Field(
+        default="trajectory.h5",
+        description="file in `out`: .h5 (H5MD), .extxyz or .traj (ASE); empty for none",
+    )
+    trajectory_interval: int | None = Field(
+        default=None, ge=1, description="steps between frames; as log_interval by default"
+    )
+    restart_interval: int = Field(
+        default=1000, ge=1, description="steps between restart files; frames reach the disk then"
+    )
+    max_temperature: float = Field(default=10_000.0, gt=0, description="stop above it, K")
+    lost_distance: float = Field(
+        default=6.0, gt=0, description="stop when an atom has no other within it, Angstrom"
+    )
+    closest_pair: float | None = Field(
+        default=None,
+        gt=0,
+        description="warn when two atoms come closer, Angstrom; the model's training data say it "
+        "by default, where known",
+    )
+    memory_limit: float | None = Field(default=None, gt=0, description="of MLX, GB")
+    cache_limit: float | None = Field(default=None, ge=0, description="of MLX's free memory, GB")
+
+    @model_validator(mode="after")
+    def _sensible(self):
+        for stage in self.stages:
+            temperature = stage.temperature or self.temperature
+            hottest = max(temperature) if isinstance(temperature, tuple) else temperature
+            if stage.ensemble in THERMOSTATTED and hottest <= 0:
+                raise ValueError(f"stage {stage.label!r}: its bath needs a temperature above 0 K")
+            if hottest >= self.max_temperature:
+                raise ValueError(
+                    f"temperature {hottest:g} K is not below max_temperature "
+                    f"{self.max_temperature:g} K, at which the run is stopped"
+                )
+        suffix = self.trajectory.rpartition(".")[2]
+        if self.trajectory and ("/" in self.trajectory or suffix not in ("h5", "extxyz", "traj")):
+            raise ValueError(
+                f"trajectory {self.trajectory!r}: give a plain file name that ends in .h5, .extxyz "
+                "or .traj; it is written to the folder of `out`"
+            )
+        return self
+
+    @property
+    def frame_interval(self) -> int:
+        """Steps between frames."""
+        return self.trajectory_interval or self.log_interval
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all stages."""
+        return sum(stage.steps for stage in self.stages)

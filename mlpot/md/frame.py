@@ -1,0 +1,77 @@
+"""One moment of a trajectory on the host, as files take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.units import FS
+
+from .state import State
+from .system import System
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Arrays in Angstrom, fs, eV and atomic mass units.
+
+    Args:
+        step: number of the step.
+        time: fs.
+        numbers, masses, node_graph: (n_atoms,).
+        pbc: (n_graphs, 3).
+        positions: (n_atoms, 3), wrapped.
+        images: (n_atoms, 3), lattice vectors that unwrap.
+        velocities: (n_atoms, 3), Angstrom/fs.
+        forces: (n_atoms, 3), eV/Angstrom.
+        cells: (n_graphs, 3, 3).
+        energies: (n_graphs,), potential energy with E0.
+    """
+
+    step: int
+    time: float
+    numbers: np.ndarray
+    masses: np.ndarray
+    node_graph: np.ndarray
+    pbc: np.ndarray
+    positions: np.ndarray
+    images: np.ndarray
+    velocities: np.ndarray
+    forces: np.ndarray
+    cells: np.ndarray
+    energies: np.ndarray
+
+    @classmethod
+    def of(
+        cls, step: int, time: float, system: System, state: State, reference: np.ndarray
+    ) -> Frame:
+        """Copy a state to the host; ``reference`` is the sum of E0 of each structure."""
+        return cls(
+            step=step,
+            time=time,
+            numbers=system.numbers,
+            masses=system.host_masses,
+            node_graph=system.host_graph,
+            pbc=system.pbc,
+            positions=_host(state.positions),
+            images=np.rint(_host(state.extra["images"])).astype(np.int32),
+            velocities=_host(state.velocities) * FS,
+            forces=_host(state.forces),
+            cells=_host(state.cells),
+            energies=_host(state.energies) + reference,
+        )
+
+    def parts(self) -> Iterator[tuple[str, slice]]:
+        """Name and atoms of each structure."""
+        n_graphs = len(self.pbc)
+        starts = np.searchsorted(self.node_graph, np.arange(n_graphs + 1))
+        for graph in range(n_graphs):
+            name = "all" if n_graphs == 1 else f"replica_{graph:03d}"
+            yield name, slice(int(starts[graph]), int(starts[graph + 1]))
+
+
+def _host(array: mx.array) -> np.ndarray:
+    return np.array(array).astype(np.float64)

@@ -1,0 +1,73 @@
+"""Everything that a run needs to go on as if it had not been stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.files import atomic_write
+
+from .state import State
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run and its files are.
+
+    Args:
+        step: steps done in all stages.
+        stage: number of the stage that this is in.
+        stage_step: steps done in that stage.
+        frames: frames in the trajectory.
+        trajectory_bytes: length of the trajectory, for formats that are cut there.
+        log_bytes: length of the log.
+    """
+
+    step: int = 0
+    stage: int = 0
+    stage_step: int = 0
+    frames: int = 0
+    trajectory_bytes: int = 0
+    log_bytes: int = 0
+
+
+def save_restart(path: Path, state: State, progress: Progress) -> None:
+    """Write a state with all its digits; a file of that name is replaced in one step."""
+    arrays = {name: np.array(array) for name, array in state.arrays().items()}
+    about = json.dumps({"version": _VERSION, **asdict(progress)})
+    with atomic_write(path) as file:
+        np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)
+
+
+def load_restart(path: Path) -> tuple[State, Progress]:
+    """Read what `save_restart` wrote.
+
+    Raises:
+        ValueError: no such file, or not one of these.
+    """
+    if not path.is_file():
+        raise ValueError(
+            f"there is no restart file {str(path)!r}: the run was stopped before it wrote one; "
+            "start it anew with --overwrite"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file.items())
+        about = json.loads(arrays.pop("about").tobytes())
+        if about.pop("version") != _VERSION:
+            raise ValueError("it has another version")
+        progress = Progress(**about)
+        found = {name: mx.array(array, dtype=_dtype(array)) for name, array in arrays.items()}
+        return State.from_arrays(found), progress
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"restart file {str(path)!r} cannot be read: {error}") from error
+
+
+def _dtype(array: np.ndarray) -> mx.Dtype:
+    return {"float32": mx.float32, "float64": mx.float64, "uint32": mx.uint32}[str(array.dtype)]
