@@ -28,6 +28,12 @@ def phonons(
         int | None,
         typer.Option(help="Products at a time; by default as many as fit the memory."),
     ] = None,
+    born: Annotated[
+        Path | None, typer.Option(help="Born charges in phonopy's BORN format, for polar crystals.")
+    ] = None,
+    grueneisen: Annotated[
+        bool, typer.Option("--grueneisen", help="Grueneisen parameters too, from two volumes.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("phonons"),
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
@@ -40,7 +46,7 @@ def phonons(
     """Compute phonons in float64.
 
     Writes NAME-phonopy.yaml and NAME-force_constants.hdf5, which phonopy opens,
-    and a picture of bands and density of states as PNG and SVG.
+    pictures of bands and density of states, and thermal properties.
     """
     from rich.console import Console
 
@@ -62,6 +68,8 @@ def phonons(
         counts,
         fmax=fmax,
         chunk=chunk,
+        born=born,
+        grueneisen=grueneisen,
         out=out,
         name=name or struct.stem,
         plot=plot,

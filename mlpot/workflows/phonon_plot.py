@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from phonopy import Phonopy
 
 _BLUE, _GREY = "#1f5fa8", "#888888"
+_ELEMENTS = ("#b03030", "#2f7d4f", "#c8801e", "#7a4fa0", "#3a9aa8")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,18 @@ def segments(phonopy: Phonopy) -> list[Segment]:
     return result
 
 
+def _draw_elements(axes: Any, phonopy: Phonopy) -> None:
+    """The share of each element in the density of states, where it was computed."""
+    projected = phonopy.projected_dos
+    if projected is None:
+        return
+    symbols = np.array(phonopy.primitive.symbols)
+    for symbol, color in zip(dict.fromkeys(symbols.tolist()), _ELEMENTS * 8, strict=False):
+        share = np.array(projected.projected_dos)[symbols == symbol].sum(axis=0)
+        axes.plot(share, projected.frequency_points, color=color, linewidth=1.0, label=symbol)
+    axes.legend(fontsize=8)
+
+
 def draw(phonopy: Phonopy, path: Path, title: str) -> None:
     """Draw bands and DOS.
 
@@ -102,6 +115,7 @@ def draw(phonopy: Phonopy, path: Path, title: str) -> None:
     assert dos is not None
     right.plot(dos.dos, dos.frequency_points, color=_BLUE, linewidth=1.2)
     right.fill_betweenx(dos.frequency_points, dos.dos, color=_BLUE, alpha=0.2)
+    _draw_elements(right, phonopy)
     right.set_xlim(left=0)
     right.set_xlabel("DOS (states/THz/cell)")
     for axes in (left, right):

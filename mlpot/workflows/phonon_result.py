@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from ase import Atoms
 
-from mlpot.files import temporary_beside
+from mlpot.files import atomic_write, temporary_beside
 
+from .grueneisen import Grueneisen, draw_grueneisen
 from .outputs import check_outputs
 from .phonon_plot import draw
 from .phonopy_bridge import computed_force_constants
 from .structures import write_structure
+from .thermal import Thermal, draw_thermal, thermal_properties
 
 if TYPE_CHECKING:
     from phonopy import Phonopy
@@ -58,7 +60,9 @@ class Phonons:
         sum_rule_before: violation of the acoustic sum rule as computed, eV/Angstrom^2.
         sum_rule_after: the same after symmetrisation.
         imaginary: modes with imaginary frequencies, the worst first.
-        files: what was written, by "yaml", "force_constants", "png", "svg", "structure".
+        grueneisen: Grueneisen parameters on the mesh, where they were asked for.
+        files: what was written, by "yaml", "force_constants", "thermal", "png", "svg",
+            "thermal_png", "structure", "grueneisen", "grueneisen_png".
     """
 
     phonopy: Phonopy
@@ -68,6 +72,7 @@ class Phonons:
     sum_rule_before: float
     sum_rule_after: float
     imaginary: list[ImaginaryMode]
+    grueneisen: Grueneisen | None = None
     files: dict[str, Path] = field(default_factory=dict)
 
     def frequencies(self, q_points) -> np.ndarray:
@@ -80,6 +85,29 @@ class Phonons:
             (n, 3 n_primitive), THz, ascending; negative where imaginary.
         """
         return np.array(self.phonopy.run_qpoints(np.atleast_2d(q_points)).frequencies)
+
+    def group_velocities(self, q_points) -> np.ndarray:
+        """Group velocities at points given in reciprocal lattice vectors of the primitive cell.
+
+        Args:
+            q_points: (n, 3).
+
+        Returns:
+            (n, 3 n_primitive, 3), THz Angstrom, Cartesian, in the order of `frequencies`.
+        """
+        found = self.phonopy.run_qpoints(np.atleast_2d(q_points), with_group_velocities=True)
+        return np.array(found.group_velocities)
+
+    def thermal_properties(self, t_max: float = 1000.0, t_step: float = 10.0) -> Thermal:
+        """Harmonic free energy, entropy and heat capacity at constant volume.
+
+        Imaginary modes are left out: where there are any, see ``imaginary``.
+
+        Args:
+            t_max: highest temperature, K.
+            t_step: step of the temperatures, from 0, K.
+        """
+        return thermal_properties(self.phonopy, t_max, t_step)
 
     def write(
         self,
@@ -105,7 +133,7 @@ class Phonons:
         from phonopy.file_IO import write_force_constants_to_hdf5
 
         name = name or self.atoms.get_chemical_formula()
-        paths = output_paths(folder, name, plot, self.relaxed)
+        paths = output_paths(folder, name, plot, self.relaxed, self.grueneisen is not None)
         check_outputs(paths.values(), overwrite)
         Path(folder).mkdir(parents=True, exist_ok=True)
         settings = dict.fromkeys(("force_sets", "force_constants", "displacements"), False)
@@ -118,10 +146,22 @@ class Phonons:
                 p2s_map=self.phonopy.primitive.p2s_map,
                 physical_unit="eV/angstrom^2",
             )
+        thermal = self.thermal_properties()
+        with atomic_write(paths["thermal"], "w") as file:
+            thermal.write_csv(file)
         for kind in ("png", "svg"):
             if kind in paths:
                 with temporary_beside(paths[kind]) as temporary:
                     draw(self.phonopy, temporary, name)
+        if plot:
+            with temporary_beside(paths["thermal_png"]) as temporary:
+                draw_thermal(thermal, temporary, name)
+        if self.grueneisen is not None:
+            with atomic_write(paths["grueneisen"], "w") as file:
+                self.grueneisen.write_csv(file)
+            if plot:
+                with temporary_beside(paths["grueneisen_png"]) as temporary:
+                    draw_grueneisen(self.grueneisen, temporary, name)
         if "structure" in paths:
             write_structure(paths["structure"], self.atoms, overwrite)
         self.files.update(paths)
@@ -129,12 +169,17 @@ class Phonons:
 
 
 def output_paths(
-    folder: str | os.PathLike[str], name: str, plot: bool, relaxed: bool
+    folder: str | os.PathLike[str], name: str, plot: bool, relaxed: bool, grueneisen: bool
 ) -> dict[str, Path]:
     """Names of all files of a result."""
     endings = {"yaml": "phonopy.yaml", "force_constants": "force_constants.hdf5"}
+    endings["thermal"] = "thermal.csv"
+    if grueneisen:
+        endings["grueneisen"] = "grueneisen.csv"
     if plot:
-        endings |= {"png": "phonons.png", "svg": "phonons.svg"}
+        endings |= {"png": "phonons.png", "svg": "phonons.svg", "thermal_png": "thermal.png"}
+        if grueneisen:
+            endings["grueneisen_png"] = "grueneisen.png"
     if relaxed:
         endings["structure"] = "relaxed.extxyz"
     return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}

@@ -11,6 +11,7 @@ from ase import Atoms
 from rich.console import Console
 
 from .force_constants import displaced_forces, linear_forces, sum_rule_violation
+from .grueneisen import VOLUME_STEP, grueneisen_parameters
 from .outputs import check_outputs
 from .phonon_result import Phonons, find_imaginary, output_paths
 from .phonopy_bridge import (
@@ -18,6 +19,7 @@ from .phonopy_bridge import (
     displacement_vectors,
     make_phonopy,
     require_phonopy,
+    set_born_charges,
     supercell_matrix,
     to_ase,
 )
@@ -45,6 +47,8 @@ def phonons(
     distance: float = 0.002,
     chunk: int | None = None,
     npoints: int = 101,
+    born: str | os.PathLike[str] | None = None,
+    grueneisen: bool = False,
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
     plot: bool = True,
@@ -73,6 +77,9 @@ def phonons(
         distance: of displacements, Angstrom.
         chunk: Hessian-vector products at a time; by default as many as fit the memory.
         npoints: q points on the longest piece of the path.
+        born: file of Born effective charges and the dielectric tensor, in the format of phonopy's
+            BORN, for the splitting of optical modes at Gamma in polar crystals.
+        grueneisen: compute Grueneisen parameters too, from the phonons at two more volumes.
         out: folder for the files; nothing is written by default.
         name: what file names begin with; the formula by default.
         plot: whether the picture is among the files.
@@ -99,7 +106,7 @@ def phonons(
         )
     name = name or atoms.get_chemical_formula()
     if out is not None:
-        check_outputs(output_paths(out, name, plot, relax).values(), overwrite)
+        check_outputs(output_paths(out, name, plot, relax, grueneisen).values(), overwrite)
     require_phonopy()
     console = Console() if console is None else console
     calc = in_float64(calc)
@@ -117,6 +124,8 @@ def phonons(
     else:
         console.print("The structure is taken as it is, without relaxation.")
     phonopy = make_phonopy(unit, matrix)
+    if born is not None:
+        set_born_charges(phonopy, born)
     _set_force_constants(phonopy, calc, method, distance, chunk, console)
     before = sum_rule_violation(computed_force_constants(phonopy))
     # The two corrections disturb each other; a few rounds leave both satisfied.
@@ -131,9 +140,35 @@ def phonons(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of seekpath about itself
             phonopy.auto_band_structure(npoints=npoints)
-        phonopy.run_mesh(counts, is_gamma_center=True)
+        # The share of each element in the density of states needs all eigenvectors.
+        several = len(set(unit.numbers)) > 1
+        phonopy.run_mesh(
+            counts, is_gamma_center=True, is_mesh_symmetry=not several, with_eigenvectors=several
+        )
         phonopy.run_total_dos()
-    result = Phonons(phonopy, unit, method, relax, before, after, find_imaginary(phonopy), files={})
+        if several:
+            phonopy.run_projected_dos()
+    changes = None
+    if grueneisen:
+        console.print(
+            f"Grüneisen parameters: the same for volumes {1 - VOLUME_STEP:g} and "
+            f"{1 + VOLUME_STEP:g} times this one."
+        )
+
+        def at_volume(factor: float) -> Phonopy:
+            cell = unit.copy()
+            cell.set_cell(unit.cell.array * factor ** (1 / 3), scale_atoms=True)
+            if relax:
+                cell, _ = relax_and_report(cell, calc, fmax, False, steps, True, console)
+            other = make_phonopy(cell, matrix, phonopy)
+            _set_force_constants(other, calc, method, distance, chunk, console)
+            other.symmetrize_force_constants(level=5, show_drift=False)
+            return other
+
+        changes = grueneisen_parameters(phonopy, at_volume, counts)
+    result = Phonons(
+        phonopy, unit, method, relax, before, after, find_imaginary(phonopy), changes, files={}
+    )
     _tell_imaginary(result, console)
     if out is not None:
         result.write(out, name, plot, overwrite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -60,12 +61,13 @@ def supercell_matrix(supercell: Sequence[Any]) -> np.ndarray:
     return np.rint(given).astype(int)
 
 
-def make_phonopy(atoms: Atoms, matrix: np.ndarray) -> Phonopy:
+def make_phonopy(atoms: Atoms, matrix: np.ndarray, like: Phonopy | None = None) -> Phonopy:
     """Phonopy's object for a unit cell; phonopy looks for the primitive cell itself.
 
     Args:
         atoms: unit cell.
         matrix: (3, 3) supercell matrix, as rows of `ase.build.make_supercell`.
+        like: take the primitive cell from this one, for the same crystal with another volume.
     """
     from phonopy import Phonopy
     from phonopy.structure.atoms import PhonopyAtoms
@@ -80,7 +82,28 @@ def make_phonopy(atoms: Atoms, matrix: np.ndarray) -> Phonopy:
     with warnings.catch_warnings():
         # It tells users of phonopy 3 that "auto", which is meant here, is the default now.
         warnings.filterwarnings("ignore", "primitive_matrix defaulted", UserWarning)
-        return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix="auto")
+        primitive: Any = "auto" if like is None else like.primitive_matrix
+        return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix=primitive)
+
+
+def set_born_charges(phonopy: Phonopy, path: str | os.PathLike[str]) -> None:
+    """Read phonopy's BORN file for the non-analytic term.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not what phonopy understands for this crystal.
+    """
+    from phonopy.file_IO import parse_BORN
+
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"file of Born charges {str(path)!r} does not exist")
+    try:
+        phonopy.nac_params = parse_BORN(phonopy.primitive, filename=path)
+    except Exception as error:  # phonopy raises whatever it trips over
+        raise ValueError(
+            f"phonopy cannot read Born charges from {str(path)!r} ({type(error).__name__}: "
+            f"{error}); its format is described under BORN in phonopy's manual"
+        ) from error
 
 
 def to_ase(cell: Any) -> Atoms:

@@ -91,6 +91,8 @@ def test_phonopy_opens_the_files(exact, tmp_path):
         "Cu-phonons.png",
         "Cu-phonons.svg",
         "Cu-phonopy.yaml",
+        "Cu-thermal.csv",
+        "Cu-thermal.png",
     ]
     assert exact.files == paths
     loaded = phonopy.load(
