@@ -51,7 +51,7 @@ mx::array ItemProduct::make(const std::shared_ptr<const ItemPlan>& plan, ItemMap
       throw std::invalid_argument("an array of a product of items has the wrong shape");
   }
   return mx::array(shape_of(*plan, result_of(map), n_items, shared), type,
-                   std::make_shared<ItemProduct>(s, plan, map, shared), in_row_order(inputs, s));
+                   std::make_shared<ItemProduct>(s, plan, map, shared), inputs);
 }
 
 template <class T>
