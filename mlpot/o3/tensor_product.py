@@ -9,10 +9,11 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.kernels import Constant
+from mlpot.kernels import Constant, block_linear, block_linear_pays
 
 from .irreps import Irreps
 from .layout import Layout, check_layout, check_width
+from .scalar_maps import product_with_scalars
 from .tensor_product_instructions import Instruction, complete_instructions, output_mask
 from .tensor_product_items import Items
 from .tensor_product_plan import Plan, weight_pieces
@@ -89,7 +90,9 @@ class TensorProduct(mlx.nn.Module):
         if self.internal_weights and self.weight_numel > 0:
             self.weight = mx.random.normal((self.weight_numel,))
         self._mask = Constant(output_mask(self.irreps_out, self.instructions))
-        self._plan = Plan(self.irreps_in1, self.irreps_in2, self.irreps_out, self.instructions)
+        irreps = (self.irreps_in1, self.irreps_in2, self.irreps_out)
+        self._plan = Plan(*irreps, self.instructions)
+        self._map = product_with_scalars(*irreps, self.instructions, self.layout)
         self._items = Items(self._plan, self.shared_weights, self.layout)
         self.use_custom_kernel = use_custom_kernel
 
@@ -158,6 +161,11 @@ class TensorProduct(mlx.nn.Module):
         if n == 0 or 0 in (self.irreps_in1.dim, self.irreps_in2.dim, self.irreps_out.dim):
             return mx.zeros((*lead, self.irreps_out.dim), dtype=x.dtype)
         x = _flatten(x, lead)
+        if self._map is not None and self.shared_weights and weight is not None:
+            scalars = self._ones(x.dtype) if y is None else y
+            if use_custom_kernel is not False and block_linear_pays(x, scalars, weight):
+                out = block_linear(self._map, x, _flatten(scalars, lead), weight)
+                return out.reshape(*lead, self.irreps_out.dim)
         y = None if y is None else _flatten(y, lead)
         out = self._items(x, y, weight, use_custom_kernel)
         return out.reshape(*lead, self.irreps_out.dim)
