@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .control import verdict
+from .refusals import refusals
 
 STYLE = """
 body { font: 14px/1.5 sans-serif; margin: 2em auto; max-width: 78em; padding: 0 1em; color: #222 }
@@ -34,6 +35,7 @@ def page(
         f"<style>{STYLE}</style><h1>mlpot benchmark</h1>",
         _facts(report),
         _control(report["control"]),
+        _refusals(report["rows"]),
         "<h2>Times faster than the baseline</h2>",
         charts["speedup"],
         "<h2>Time of one call</h2>",
@@ -75,6 +77,17 @@ def _control(entries: Sequence[Mapping[str, Any]]) -> str:
     note = "<p>Without a kernel, bits and times must be the same with kernels on and off.</p>"
     shown = _table(("control", "phase", "time ratio", ""), lines) if lines else "<p>not run</p>"
     return "<h2>Control</h2>" + note + shown
+
+
+def _refusals(rows: Sequence[dict[str, Any]]) -> str:
+    found = refusals(list(rows))
+    if not found:
+        return ""
+    lines = [
+        f"<tr>{_cells((reason, ', '.join(sorted(names))), (False, False))}</tr>"
+        for reason, names in found.items()
+    ]
+    return "<h2>What kernels did not take</h2>" + _table(("not on", "primitives"), lines)
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .control import verdict
+from .refusals import refusals
 from .report import flat
 
 
@@ -18,6 +19,8 @@ def print_rows(report: dict[str, Any]) -> None:
         print(line(row))
     for name, why in absent.items():
         print(f"{name}: {why}")
+    for reason, primitives in refusals(report["rows"]).items():
+        print(f"not on {reason}: {', '.join(sorted(primitives))}")
     for entry in report["memory"]:
         print("  ".join(f"{key} {value}" for key, value in entry.items()))
     for entry in report["control"]:
@@ -40,4 +43,6 @@ def line(row: dict[str, Any]) -> str:
             f", {shown['speedup']} x {row['baseline']} "
             f"({shown['speedup_low']} to {shown['speedup_high']})"
         )
+    if row.get("paths"):
+        text += f", on {' and '.join(sorted({p['backend'] for p in row['paths']}))}"
     return text

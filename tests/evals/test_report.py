@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from benchmark.refusals import refusals
 from benchmark.report import backends, write
 from benchmark.timing import rank
 
@@ -74,3 +75,14 @@ def test_backends_are_told_by_primitive(report):
     row = report["rows"][1]
     row["paths"] += [{"primitive": "exp", "backend": "reference", "refusals": [["native", "no"]]}]
     assert backends(row) == "native: gather; reference: exp"
+
+
+def test_refusals_of_kernels_are_listed(report, tmp_path):
+    assert refusals(report["rows"]) == {}
+    refused = {"primitive": "exp", "backend": "reference", "refusals": [["native", "no compiler"]]}
+    report["rows"][0]["paths"] = [refused]  # e3nn's: not ours to tell
+    assert refusals(report["rows"]) == {}
+    report["rows"][1]["paths"] = [refused, refused | {"primitive": "sin"}]
+    assert refusals(report["rows"]) == {"native (no compiler)": {"exp", "sin"}}
+    write(tmp_path, report)
+    assert "native (no compiler)" in (tmp_path / "report.html").read_text()
