@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 from jaxtyping import Float
 
-from . import dispatch, native
+from . import dispatch, gpu, native
+from .gpu.block_linear import block_linear as gpu_block_linear
+from .gpu.block_linear import block_linear_refusal as gpu_refusal
 from .multilinear_form import Arrays, MultilinearForm
 
 
@@ -168,28 +170,35 @@ def _joined(blocks: dict[int, mx.array], width: int, like: mx.array) -> mx.array
     return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=1)
 
 
-def block_linear_pays(*arrays: mx.array) -> bool:
+def block_linear_pays(spec: LinearSpec, *arrays: mx.array) -> bool:
     """Whether a kernel takes these arrays; in plain MLX layers have faster ways of their own."""
-    return dispatch.choose("block_linear", _offers(*arrays)) != "reference"
+    return dispatch.choose("block_linear", _offers(spec, "out", arrays)) != "reference"
 
 
-def _offers(*arrays: mx.array):
+def _offers(spec: LinearSpec, target: str, arrays: Sequence[mx.array]):
     """Backends for these arrays, fastest first."""
-    return (("native", lambda: native.refusal(*arrays)),)
+    return (
+        *gpu.offers(lambda: gpu_refusal(spec, target, arrays)),
+        ("native", lambda: native.refusal(*arrays)),
+    )
 
 
 def _form(spec: LinearSpec) -> MultilinearForm:
     if "form" in spec.caches:
         return spec.caches["form"]
     reference = _Reference(spec)
+    roles = ("x", "y", "w", "out") if spec.dim_y else ("x", "w", "out")
 
     def evaluate(targets: tuple[str, ...], a: Arrays, _index: Sequence[mx.array]):
         (target,) = targets
-        if dispatch.choose(f"block_linear.{target}", _offers(*a.values())) == "native":
+        given = [a[role] for role in roles if role in a]
+        backend = dispatch.choose(f"block_linear.{target}", _offers(spec, target, given))
+        if backend == "native":
             return [native.block_linear(spec, target, a)]
+        if backend in gpu.DIALECTS:
+            return [gpu_block_linear(spec, target, a)]
         return [getattr(reference, target)(a)]
 
-    roles = ("x", "y", "w", "out") if spec.dim_y else ("x", "w", "out")
     spec.caches["form"] = MultilinearForm(roles, evaluate)
     return spec.caches["form"]
 

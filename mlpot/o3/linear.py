@@ -141,7 +141,7 @@ class Linear(mlx.nn.Module):
             and bias is None
             and weight is not None
             and self.irreps_in.dim > 0
-            and block_linear_pays(flat, weight)
+            and block_linear_pays(self._map, flat, weight)
         ):
             out = block_linear(self._map, flat, None, weight)
             return out.reshape(*lead, self.irreps_out.dim)
