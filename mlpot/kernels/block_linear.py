@@ -171,14 +171,22 @@ def _joined(blocks: dict[int, mx.array], width: int, like: mx.array) -> mx.array
 
 
 def block_linear_pays(spec: LinearSpec, *arrays: mx.array) -> bool:
-    """Whether a kernel takes these arrays; in plain MLX layers have faster ways of their own."""
-    return dispatch.choose("block_linear", _offers(spec, "out", arrays)) != "reference"
+    """Whether a kernel takes these arrays; in plain MLX layers have faster ways of their own.
+
+    Args:
+        spec: the map.
+        arrays: x, y if there is one, and the weights.
+    """
+    return (
+        dispatch.choose("block_linear", _offers(spec, "out", arrays[0].shape[0], arrays))
+        != "reference"
+    )
 
 
-def _offers(spec: LinearSpec, target: str, arrays: Sequence[mx.array]):
+def _offers(spec: LinearSpec, target: str, n: int, arrays: Sequence[mx.array]):
     """Backends for these arrays, fastest first."""
     return (
-        *gpu.offers(lambda: gpu_refusal(spec, target, arrays)),
+        *gpu.offers(lambda: gpu_refusal(spec, target, n, arrays)),
         ("native", lambda: native.refusal(*arrays)),
     )
 
@@ -191,8 +199,9 @@ def _form(spec: LinearSpec) -> MultilinearForm:
 
     def evaluate(targets: tuple[str, ...], a: Arrays, _index: Sequence[mx.array]):
         (target,) = targets
-        given = [a[role] for role in roles if role in a]
-        backend = dispatch.choose(f"block_linear.{target}", _offers(spec, target, given))
+        n = a["out" if target == "x" else "x"].shape[0]
+        offers = _offers(spec, target, n, [a[role] for role in roles if role in a])
+        backend = dispatch.choose(f"block_linear.{target}", offers)
         if backend == "native":
             return [native.block_linear(spec, target, a)]
         if backend in gpu.DIALECTS:

@@ -163,7 +163,7 @@ class TensorProduct(mlx.nn.Module):
         x = _flatten(x, lead)
         if self._map is not None and self.shared_weights and weight is not None:
             scalars = self._ones(x.dtype) if y is None else y
-            if use_custom_kernel is not False and block_linear_pays(x, scalars, weight):
+            if use_custom_kernel is not False and block_linear_pays(self._map, x, scalars, weight):
                 out = block_linear(self._map, x, _flatten(scalars, lead), weight)
                 return out.reshape(*lead, self.irreps_out.dim)
         y = None if y is None else _flatten(y, lead)

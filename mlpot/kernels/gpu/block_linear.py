@@ -133,18 +133,20 @@ def _n_parts(spec: LinearSpec, n: int) -> int:
     return min(MOST_PARTS, -(-rows // ROWS_OF_PART))
 
 
-def block_linear_refusal(spec: LinearSpec, target: str, arrays: Sequence[mx.array]) -> str | None:
+def block_linear_refusal(
+    spec: LinearSpec, target: str, n: int, arrays: Sequence[mx.array]
+) -> str | None:
     """Why `block_linear` cannot take these arguments; None if it can.
 
     Args:
         spec: the map.
         target: "out", "x", "y" or "w".
-        arrays: the first one has a row for each item.
+        n: number of items.
+        arrays: all but the target.
     """
     refused = refusal(*arrays)
     if refused:
         return refused
-    n = arrays[0].shape[0]
     parts = _n_parts(spec, n) if target == "w" else 1
     return grid_refusal(_n_tiles(spec, target, n) * parts, TILE_THREADS)
 

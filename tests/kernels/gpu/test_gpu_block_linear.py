@@ -129,10 +129,10 @@ def test_refusals():
     spec = spec_of("equal blocks")
     x, w = mx.zeros((4, spec.dim_x)), mx.zeros((spec.n_weights,))
     with emulated_gpu():
-        assert block_linear.block_linear_refusal(spec, "out", [x, w]) is None
-        found = block_linear.block_linear_refusal(spec, "out", [x, w.astype(mx.float16)])
+        assert block_linear.block_linear_refusal(spec, "out", 4, [x, w]) is None
+        found = block_linear.block_linear_refusal(spec, "out", 4, [x, w.astype(mx.float16)])
         assert "mixed precision" in (found or "")
-        found = block_linear.block_linear_refusal(spec, "out", [x[:0], w])
+        found = block_linear.block_linear_refusal(spec, "out", 0, [x[:0], w])
         assert found == "an array is empty"
 
 
@@ -140,5 +140,5 @@ def test_grid_that_is_too_large():
     spec = LinearSpec(1, 0, 2**25, 2**25, (LinearPath(0, 1, 0, 1, 0, 0, 2**25, 1, 1.0),))
     with emulated_gpu():
         x, w = mx.zeros((32 * 16, 1)), mx.zeros((2**25,))
-        assert "the most is" in (block_linear.block_linear_refusal(spec, "out", [x, w]) or "")
-        assert block_linear.block_linear_refusal(spec, "out", [x[:480], w]) is None
+        assert "the most is" in (block_linear.block_linear_refusal(spec, "out", 512, [x, w]) or "")
+        assert block_linear.block_linear_refusal(spec, "out", 480, [x[:480], w]) is None
