@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float64
 
+from mlpot import kernels
 from mlpot.graph import Graph
 from mlpot.models import Potential
 
@@ -75,5 +76,5 @@ def hvps(
 
 def _products(potential: Potential, graph: Graph, vectors: np.ndarray) -> np.ndarray:
     directions = mx.array(vectors, dtype=graph.positions.dtype)
-    many = mx.vmap(lambda v: hvp(potential, graph, v))(directions)
+    many = kernels.each(lambda v: hvp(potential, graph, v))(directions)
     return np.array(many).astype(np.float64)

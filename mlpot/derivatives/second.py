@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
 
+from mlpot import kernels
 from mlpot.graph import Graph
 from mlpot.models import Potential
 
@@ -67,7 +68,7 @@ def hessian(
     if np.any((atoms < 0) | (atoms >= n_atoms)):
         raise ValueError(f"rows {list(atoms)} name an atom outside 0..{n_atoms - 1}")
     wanted = (3 * atoms[:, None] + np.arange(3)).ravel()
-    many = mx.vmap(lambda v: hvp(potential, graph, v))
+    many = kernels.each(lambda v: hvp(potential, graph, v))
     dtype = graph.positions.dtype
     result = np.empty((len(wanted), 3 * n_atoms))
     for start in range(0, len(wanted), chunk):

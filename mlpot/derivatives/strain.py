@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float64
 
+from mlpot import kernels
 from mlpot.graph import Graph
 from mlpot.models import Potential
 
@@ -76,7 +77,7 @@ def strain_derivatives(potential: Potential, graph: Graph) -> StrainDerivatives:
         return mx.jvp(gradient, origin, [still, direction])[1]
 
     directions = strain_directions()
-    mixed, second = mx.vmap(along)(mx.array(directions[:, None], dtype=dtype))
+    mixed, second = kernels.each(along)(mx.array(directions[:, None], dtype=dtype))
     first = gradient(*origin)[1]
     mx.eval(first, mixed, second)
     # dE/de_4 = dE/de_yz for a symmetric gradient: both of its entries times one half.

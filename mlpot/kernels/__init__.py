@@ -1,6 +1,7 @@
 """Differentiable primitives: each has one rule of differentiation, closed under it."""
 
 from .backend import BACKENDS, use
+from .batching import each
 from .block_linear import LinearPath, LinearSpec, block_linear, block_linear_pays
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
@@ -29,6 +30,7 @@ __all__ = [
     "clear_report",
     "convolution",
     "cos",
+    "each",
     "edge_weights",
     "exp",
     "forced",

@@ -1,74 +1,76 @@
 """The fused convolution: gather, uvu tensor product with the edge harmonics, weights, sum.
 
 With g the cotangent of the result, T(x, y, w, g) = <g, out> is linear in each argument, so every
-derivative of any order is one of four maps, written here as each other's rules:
+derivative of any order is a gradient of T to one of them:
 
     conv(x, y, w) -> out      conv_x(y, w, g)      conv_y(x, w, g)      conv_w(x, y, g)
+
+Gradients that are wanted together share a pass over the edges: those to y and w on CPUs, to x, y
+and w on GPUs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mlx.core as mx
 from jaxtyping import Float
 
-from . import dispatch, native
+from . import dispatch, gpu, native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionPath, ConvolutionSpec
 from .edges import EdgeIndex
-from .primitive import multilinear
+from .multilinear_form import Arrays, MultilinearForm
 
 __all__ = ["ConvolutionPath", "ConvolutionSpec", "convolution"]
 
+#: Gradients that one evaluation gives, on CPUs and on GPUs.
+_JOINT = {"cpu": ("y", "w"), "gpu": ("x", "y", "w")}
 
-def _family(spec: ConvolutionSpec) -> dict:
-    """The four maps of a specification, each differentiable in terms of the four."""
-    if "family" in spec.caches:
-        return spec.caches["family"]
+
+def _reference(plan: Plan, target: str, a: Arrays, edges: EdgeIndex) -> mx.array:
+    if target == "out":
+        return plan.conv(a["x"], a["y"], a["w"], edges)
+    if target == "x":
+        return plan.conv_x(a["y"], a["w"], a["out"], edges)
+    if target == "y":
+        return plan.conv_y(a["x"], a["w"], a["out"], edges)
+    return plan.conv_w(a["x"], a["y"], a["out"], edges)
+
+
+def _native(
+    spec: ConvolutionSpec, targets: tuple[str, ...], a: Arrays, edges: EdgeIndex
+) -> list[mx.array]:
+    name = "conv" if targets == ("out",) else "conv_" + "".join(targets)
+    given = {**a, "g": a.get("out")}
+    return native.convolution(spec, name, [given[r] for r in native.CONVOLUTION_MAPS[name]], edges)
+
+
+def _form(spec: ConvolutionSpec) -> MultilinearForm:
+    """The form T of a specification."""
+    device = "cpu" if gpu.device_refusal() else "gpu"
+    forms = spec.caches.setdefault("forms", {})
+    if device in forms:
+        return forms[device]
     plan = Plan(spec)
-    maps: dict = {}
 
-    def values(name: str):
-        def evaluate(a, b, c, *index):
-            edges = EdgeIndex(*index)
-            offers = (("native", lambda: native.refusal(a, b, c)),)
-            if dispatch.choose(f"convolution.{name}", offers) == "native":
-                return native.convolution(spec, name, (a, b, c), edges)[0]
-            return getattr(plan, name)(a, b, c, edges)
+    def evaluate(targets: tuple[str, ...], a: Arrays, index: Sequence[mx.array]):
+        edges = EdgeIndex(*index)
+        arrays = a.values()
+        offers = (
+            *gpu.offers(lambda: gpu.convolution_refusal(spec, edges.n_nodes, *arrays)),
+            ("native", lambda: native.refusal(*arrays)),
+        )
+        name = "conv" if targets == ("out",) else "conv_" + "".join(targets)
+        backend = dispatch.choose(f"convolution.{name}", offers)
+        if backend in ("cuda", "metal"):
+            return gpu.convolution(spec, targets, a, edges)
+        if backend == "native":
+            return _native(spec, targets, a, edges)
+        return [_reference(plan, target, a, edges) for target in targets]
 
-        return evaluate
-
-    # Argument orders: conv (x, y, w), conv_x (g, y, w), conv_y (x, g, w), conv_w (x, y, g):
-    # the cotangent takes the place of the argument that it belongs to. The adjoint of conv_x to
-    # y is then conv_y with x replaced by the cotangent of conv_x, and so on.
-    maps["conv"] = multilinear(
-        values("conv"), [lambda: maps["x"], lambda: maps["y"], lambda: maps["w"]]
-    )
-    maps["x"] = multilinear(
-        lambda g, y, w, *i: values("conv_x")(y, w, g, *i),
-        [
-            lambda: maps["conv"],
-            lambda: lambda g, c, w, *i: maps["y"](c, g, w, *i),
-            lambda: lambda g, y, c, *i: maps["w"](c, y, g, *i),
-        ],
-    )
-    maps["y"] = multilinear(
-        lambda x, g, w, *i: values("conv_y")(x, w, g, *i),
-        [
-            lambda: lambda c, g, w, *i: maps["x"](g, c, w, *i),
-            lambda: maps["conv"],
-            lambda: lambda x, g, c, *i: maps["w"](x, c, g, *i),
-        ],
-    )
-    maps["w"] = multilinear(
-        values("conv_w"),
-        [
-            lambda: lambda c, y, g, *i: maps["x"](g, y, c, *i),
-            lambda: lambda x, c, g, *i: maps["y"](x, g, c, *i),
-            lambda: maps["conv"],
-        ],
-    )
-    spec.caches["family"] = maps
-    return maps
+    forms[device] = MultilinearForm(("x", "y", "w", "out"), evaluate, joint=[_JOINT[device]])
+    return forms[device]
 
 
 def convolution(
@@ -102,4 +104,4 @@ def convolution(
     if edges.n_edges == 0 or not spec.paths:
         return mx.zeros((x.shape[0], spec.dim_out), dtype=x.dtype)
     index = edges.arrays().values()
-    return _family(spec)["conv"](x, y, w, *index)
+    return _form(spec).gradient("out", {"x": x, "y": y, "w": w}, [*index])

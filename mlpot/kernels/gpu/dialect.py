@@ -42,6 +42,8 @@ Words
     among 32 threads, all of which must take part; the lane read from must exist
 ``LOAD(x, i)``
     element of an input, through the read-only cache where there is one
+``VECTOR_WORDS``
+    first in a header: gives the words of ``mlpot.kernels.gpu.vectors`` (READ4, WRITE4, ...)
 ``FUNCTION float f(float a) {...}`` ``CONSTANT float t[3] = {...};``
     a helper function, a table (both in the header)
 ``EXP`` ``LOG`` ``SQRT`` ``RSQRT`` ``SIN`` ``COS`` ``TANH`` ``FMA`` ``FABS`` ``FMIN`` ``FMAX``
@@ -77,6 +79,8 @@ import re
 from typing import Literal
 
 import mlx.core as mx
+
+from .vectors import VECTOR_WORDS
 
 Dialect = Literal["metal", "cuda"]
 
@@ -138,6 +142,7 @@ _WORDS: dict[Dialect, dict[str, str]] = {
         "SHUFFLE_DOWN": "simd_shuffle_down",
         **{name.upper(): f"metal::precise::{name}" for name in _FUNCTIONS},
         **{name.upper(): f"metal::{name}" for name in _METAL_PLAIN},
+        "VECTOR_WORDS": VECTOR_WORDS["metal"],
     },
     "cuda": {
         "SHARED": "__shared__",
@@ -151,6 +156,7 @@ _WORDS: dict[Dialect, dict[str, str]] = {
         "SHUFFLE_XOR": "mlpot_shuffle_xor",
         "SHUFFLE_DOWN": "mlpot_shuffle_down",
         **{name.upper(): f"{name}f" for name in (*_FUNCTIONS, *_METAL_PLAIN)},
+        "VECTOR_WORDS": VECTOR_WORDS["cuda"],
     },
 }
 

@@ -1,0 +1,222 @@
+"""Text of the kernels of the convolution family: what all of them share.
+
+The frame of a kernel, which edge and channels a lane has, and how it reads the arrays. Names in the
+text: ``x{u}_{i}_{v}`` is component i of channel v of the u-th edge in work, ``w{u}_{p}_{v}`` the
+weight of path p, ``g{..}{p}_{k}_{v}`` component k of its output block, ``y{u}_{j}`` a harmonic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .convolution_plan import Kind, Layout, Shape, ShapePath
+from .dialect import literal
+from .vectors import read
+
+#: Elements that are gathered at random and stay in the cache (half of an H200's 60 MB L2).
+CACHED_ELEMENTS = 6_000_000
+#: Columns of the table of kinds before the output blocks: shape, channel, x, w.
+FIRST_OUT = 4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Row lengths, and the word for the type that is stored."""
+
+    dim_x: int
+    dim_y: int
+    n_weights: int
+    dim_out: int
+    word: str = "float"
+
+
+def header(kinds: Sequence[Kind]) -> str:
+    """Vector words and the table of kinds."""
+    stride = kind_stride(kinds)
+    rows = []
+    for kind in kinds:
+        row = [kind.shape, kind.channel, kind.x_offset, kind.w_offset, *kind.out_offsets]
+        rows += row + [0] * (stride - len(row))
+    numbers = ", ".join(map(str, rows))
+    return f"VECTOR_WORDS\nCONSTANT int mlpot_kinds[{len(rows)}] = {{{numbers}}};\n"
+
+
+def kind_stride(kinds: Sequence[Kind]) -> int:
+    """Columns of the table of kinds."""
+    return FIRST_OUT + max(len(kind.out_offsets) for kind in kinds)
+
+
+def tasks(
+    plan: Layout,
+    bodies: Sequence[str],
+    pointer: str,
+    gathered: int,
+    warps: int,
+    after: str = "",
+) -> str:
+    """A kernel in which each warp does one kind of work for one node.
+
+    All warps of a block do the same kind, for neighbouring nodes, so that they end together. Kinds
+    alternate from block to block, but where the rows that are gathered would not stay in the
+    cache: there one kind is done for all nodes before the next, as each needs but a part of a row.
+
+    Args:
+        plan: shapes and kinds.
+        bodies: text for each shape; may use node, kind (its row in the table), start and stop.
+        pointer: the array with the first edge of each node.
+        gathered: elements of a row that is gathered.
+        warps: of a block.
+        after: text that follows, for every warp.
+    """
+    stride, n_kinds = kind_stride(plan.kinds), len(plan.kinds)
+    chain = " else ".join(
+        f"if (shape == {i}) {{\n{body}\n}}" if len(bodies) > 1 else f"{{\n{body}\n}}"
+        for i, body in enumerate(bodies)
+    )
+    return f"""
+const int n_nodes = {pointer}_shape[0] - 1;
+const int node_blocks = (n_nodes + {warps - 1}) / {warps};
+const bool alternate = n_nodes <= {CACHED_ELEMENTS // gathered};
+const int kind_number = alternate ? BLOCK_X % {n_kinds} : BLOCK_X / node_blocks;
+const int node_block = alternate ? BLOCK_X / {n_kinds} : BLOCK_X - kind_number * node_blocks;
+const int node = node_block * {warps} + WARP;
+if (node < n_nodes) {{
+  const int kind = kind_number * {stride};
+  const int shape = mlpot_kinds[kind];
+  const int start = {pointer}[node], stop = {pointer}[node + 1];
+  {chain}
+  {after}
+}}
+"""
+
+
+def lane_names(stem: str, width: int) -> list[str]:
+    """Names of a value for each channel of a lane."""
+    return [f"{stem}_{v}" for v in range(width)]
+
+
+def per_lane(width: int, line: str) -> str:
+    """The statement for each channel of a lane, ``$`` being its number."""
+    return " ".join(line.replace("$", str(v)) for v in range(width))
+
+
+def prologue(shape: Shape) -> list[str]:
+    """Which edge and which channels a lane has, and where its blocks start."""
+    lines = [
+        f"const int slot = LANE / {shape.lanes};" if shape.slots > 1 else "",
+        f"const int own = mlpot_kinds[kind + 1] + (LANE % {shape.lanes}) * {shape.width};",
+    ]
+    if shape.masked:
+        # Lanes without a channel follow the first one's, and count for nothing.
+        lines += [f"const bool alive = own < {shape.mul};", "const int channel = alive ? own : 0;"]
+    else:
+        lines += ["const int channel = own;"]
+    lines += [
+        "const int x_start = mlpot_kinds[kind + 2] + channel;",
+        "const int w_start = mlpot_kinds[kind + 3] + channel;",
+    ]
+    return lines
+
+
+def lane_edge(shape: Shape, u: int, number: str = "e") -> list[str]:
+    """The edge of a lane in the step that starts at ``first``; ``live``: there is one."""
+    ahead = f"first + {u * shape.slots}" + (" + slot" if shape.slots > 1 else "")
+    lines = [f"const int at{u} = {ahead};"]
+    if shape.slots > 1 or u:
+        lines += [
+            f"const bool live{u} = at{u} < stop;",
+            f"const int {number}{u} = live{u} ? at{u} : stop - 1;",
+        ]
+    else:
+        lines += [f"const int {number}{u} = at{u};"]
+    return lines
+
+
+def counting(shape: Shape, u: int) -> list[str]:
+    """What has to hold for a lane to count."""
+    found = ["alive"] if shape.masked else []
+    return found + ([f"live{u}"] if shape.slots > 1 or u else [])
+
+
+def load_y(shape: Shape, sizes: Sizes, u: int) -> list[str]:
+    """Read the harmonics of an edge."""
+    row = f"const INDEX y_row{u} = INDEX(e{u}) * {sizes.dim_y};"
+    return [row, *(read([f"y{u}_{j}"], "y", f"y_row{u} + {j}") for j in shape.y_columns)]
+
+
+def load_w(shape: Shape, sizes: Sizes, u: int) -> list[str]:
+    """Read the weights of an edge; zero for lanes that do not count."""
+    lines = [f"const INDEX w_row{u} = INDEX(e{u}) * {sizes.n_weights} + w_start;"]
+    conditions = " && ".join(counting(shape, u))
+    for p, path in enumerate(shape.paths):
+        names = lane_names(f"w{u}_{p}", shape.width)
+        lines.append(read(names, "w", f"w_row{u} + {path.w_offset}", stream=True))
+        if conditions:
+            lines.append(" ".join(f"if (!({conditions})) {n} = 0.0f;" for n in names))
+    return lines
+
+
+def load_x(shape: Shape, sizes: Sizes, u: int, node: str) -> list[str]:
+    """Read the block of x at a node."""
+    lines = [f"const INDEX x_row{u} = INDEX({node}) * {sizes.dim_x} + x_start;"]
+    for i in range(shape.d1):
+        names = lane_names(f"x{u}_{i}", shape.width)
+        lines.append(read(names, "x", f"x_row{u} + {i * shape.x_stride}"))
+    return lines
+
+
+def load_g(shape: Shape, sizes: Sizes, p: int, stem: str, node: str) -> list[str]:
+    """Read the output block of a path at a node."""
+    path = shape.paths[p]
+    row = f"g_row_{stem}{p}"
+    lines = [
+        f"const INDEX {row} = INDEX({node}) * {sizes.dim_out} "
+        f"+ mlpot_kinds[kind + {FIRST_OUT + p}] + channel;"
+    ]
+    for k in range(path.d3):
+        names = lane_names(f"g{stem}{p}_{k}", shape.width)
+        lines.append(read(names, "g", f"{row} + {k * path.out_stride}"))
+    return lines
+
+
+def scaled(factor: float, name: str) -> str:
+    """factor * name."""
+    return name if factor == 1.0 else f"{literal(factor)} * {name}"
+
+
+def matrix(path: ShapePath, d1: int, u: int) -> tuple[list[str], dict[tuple[int, int], str]]:
+    """Statements for the matrix M of an edge, and the name of each entry."""
+    lines, names = [], {}
+    for (i, k), terms in path.terms(d1).items():
+        names[i, k] = f"m{i}_{k}"
+        total = " + ".join(scaled(c, f"y{u}_{j}") for j, c in terms)
+        lines.append(f"const float m{i}_{k} = {total};")
+    return lines, names
+
+
+def sum_over_slots(shape: Shape, names: Sequence[str]) -> list[str]:
+    """Add up what the edges of a warp have, in a fixed order."""
+    lines, distance = [], shape.lanes
+    while distance < shape.lanes * shape.slots:
+        lines += [f"{n} += SHUFFLE_XOR({n}, {distance});" for n in names]
+        distance *= 2
+    return lines
+
+
+def guarded(shape: Shape, stores: list[str]) -> list[str]:
+    """Stores by the lanes of the first slot that have a channel."""
+    conditions = (["slot == 0"] if shape.slots > 1 else []) + (["alive"] if shape.masked else [])
+    return [f"if ({' && '.join(conditions)}) {{", *stores, "}"] if conditions else stores
+
+
+def fill_gaps(plan: Layout, dim_x: int, array: str, word: str) -> str:
+    """Zeros for the columns of x that no path reads, by the first warp of a node."""
+    if not plan.gaps:
+        return ""
+    loops = "\n".join(
+        f"for (int c = {a} + LANE; c < {b}; c += 32) "
+        f"{array}[INDEX(node) * {dim_x} + c] = {word}(0.0f);"
+        for a, b in plan.gaps
+    )
+    return f"if (kind_number == 0) {{\n{loops}\n}}"
