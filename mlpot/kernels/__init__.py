@@ -11,7 +11,7 @@ from .edges import EdgeIndex
 from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
 from .primitive import unary
 from .radial_convolution import radial_convolution
-from .segment import gather, segment_sum
+from .segment import gather, scatter_sum, segment_sum
 from .segment_order import SegmentOrder
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "radial_convolution",
     "report",
     "safe_norm",
+    "scatter_sum",
     "segment_sum",
     "sigmoid",
     "silu",

@@ -7,6 +7,7 @@ derivative of any order.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 import mlx.core as mx
 from jaxtyping import Int, Shaped
@@ -16,10 +17,19 @@ from .primitive import multilinear
 from .segment_order import SegmentOrder
 
 
-def _gathered(x: mx.array, index: mx.array, *_order: mx.array) -> mx.array:
+@dataclass(frozen=True)
+class _Kind:
+    """What tells apart the functions that are made of these: rows, order, choice of kernels."""
+
+    n_rows: int
+    ordered: bool
+    use_custom_kernel: bool | None
+
+
+def _gathered(x: mx.array, index: mx.array, kind: _Kind) -> mx.array:
     offers: list[tuple[str, dispatch.Check]] = [*gpu.offers(lambda: gpu.gather_refusal(x, index))]
     offers.append(("native", lambda: native.refusal(x)))
-    backend = dispatch.choose("gather", offers)
+    backend = dispatch.choose("gather", offers, kind.use_custom_kernel)
     if backend == "native":
         return native.gather(x, index)
     if backend in gpu.DIALECTS:
@@ -27,41 +37,45 @@ def _gathered(x: mx.array, index: mx.array, *_order: mx.array) -> mx.array:
     return mx.take(x, index, axis=0)
 
 
-def _summed(x: mx.array, index: mx.array, order: tuple[mx.array, ...], ordered: bool, n: int):
+def _summed(x: mx.array, index: mx.array, order: tuple[mx.array, ...], kind: _Kind) -> mx.array:
+    n = kind.n_rows
     offers: list[tuple[str, dispatch.Check]] = [*gpu.offers(lambda: gpu.segment_sum_refusal(x, n))]
     offers.append(("native", lambda: native.refusal(x)))
-    backend = dispatch.choose("segment_sum", offers)
+    backend = dispatch.choose("segment_sum", offers, kind.use_custom_kernel)
     if backend == "native":
         return native.segment_sum(x, index, n)
     if backend in gpu.DIALECTS:
-        return _summed_on_gpu(x, index, order, ordered, n)
+        return _summed_on_gpu(x, index, order, kind)
     zeros = mx.zeros((n, *x.shape[1:]), dtype=x.dtype)
     return zeros.at[index].add(x) if x.size else zeros
 
 
 def _summed_on_gpu(
-    x: mx.array, index: mx.array, order: tuple[mx.array, ...], ordered: bool, n: int
+    x: mx.array, index: mx.array, order: tuple[mx.array, ...], kind: _Kind
 ) -> mx.array:
     if order:
         return gpu.segment_sum(x, *order)
-    if ordered:
-        return gpu.segment_sum(x, gpu.segment_starts(index, n))
+    if kind.ordered:
+        return gpu.segment_sum(x, gpu.segment_starts(index, kind.n_rows))
     perm = mx.argsort(index)
-    ptr = gpu.segment_starts(mx.take(index, perm), n)
+    ptr = gpu.segment_starts(mx.take(index, perm), kind.n_rows)
     return gpu.segment_sum(x, ptr, perm.astype(mx.int32))
 
 
 @functools.lru_cache(maxsize=512)
-def _gather(n_rows: int, ordered: bool):
-    return multilinear(_gathered, [lambda: _segment_sum(n_rows, ordered)])
+def _gather(kind: _Kind):
+    def value(x, index, *_order):
+        return _gathered(x, index, kind)
+
+    return multilinear(value, [lambda: _segment_sum(kind)])
 
 
 @functools.lru_cache(maxsize=512)
-def _segment_sum(n_segments: int, ordered: bool):
+def _segment_sum(kind: _Kind):
     def value(x, index, *order):
-        return _summed(x, index, order, ordered, n_segments)
+        return _summed(x, index, order, kind)
 
-    return multilinear(value, [lambda: _gather(n_segments, ordered)])
+    return multilinear(value, [lambda: _gather(kind)])
 
 
 def gather(
@@ -81,7 +95,7 @@ def gather(
         (n, ...).
     """
     arrays = order.arrays() if order else ()
-    return _gather(x.shape[0], order is not None)(x, index, *arrays)
+    return _gather(_Kind(x.shape[0], order is not None, None))(x, index, *arrays)
 
 
 def segment_sum(
@@ -103,4 +117,39 @@ def segment_sum(
         (n_segments, ...); rows without members are zero.
     """
     arrays = order.arrays() if order else ()
-    return _segment_sum(n_segments, order is not None)(x, index, *arrays)
+    return _segment_sum(_Kind(n_segments, order is not None, None))(x, index, *arrays)
+
+
+def scatter_sum(
+    source: Shaped[mx.array, "..."],
+    index: Int[mx.array, "..."],
+    dim_size: int,
+    use_custom_kernel: bool | None = None,
+    jvp_safe: bool = True,
+) -> Shaped[mx.array, "dim_size *rest"]:
+    """`segment_sum` under the name and with the switches of e3nn's MLX port.
+
+    Args:
+        source: (n, ...).
+        index: (n,) integers in 0..dim_size-1, in any order.
+        dim_size: number of rows of the result.
+        use_custom_kernel: None takes kernels where they are faster, True always, False never;
+            derivatives keep the choice, and the result is the same.
+        jvp_safe: True and False do the same: every path has forward derivatives.
+
+    Returns:
+        (dim_size, ...); rows without members are zero.
+
+    Raises:
+        ValueError: ``index`` has not one entry for each row, ``dim_size`` is negative, or kernels
+            are forced and there is none for the arguments.
+    """
+    if index.ndim != 1 or source.ndim == 0 or index.shape[0] != source.shape[0]:
+        raise ValueError(
+            f"index has the shape {tuple(index.shape)} and source {tuple(source.shape)}; give one "
+            "index for each row of source"
+        )
+    if dim_size < 0:
+        raise ValueError(f"dim_size is {dim_size}; give the number of rows of the result")
+    del jvp_safe
+    return _segment_sum(_Kind(dim_size, False, use_custom_kernel))(source, index)

@@ -144,3 +144,38 @@ def test_what_is_known_of_the_order_changes_nothing(index):
 def test_permutation_without_offsets_is_refused():
     with pytest.raises(ValueError, match="without ptr"):
         kernels.SegmentOrder(perm=mx.array([0, 1]))
+
+
+@pytest.mark.parametrize("jvp_safe", [True, False])
+@pytest.mark.parametrize("use_custom_kernel", [None, True, False])
+def test_scatter_sum_has_all_derivatives_with_any_switches(use_custom_kernel, jvp_safe):
+    rng = np.random.default_rng(7)
+    index = rng.integers(0, 4, 9)
+    x, v = (mx.array(rng.normal(size=(9, 2)), dtype=mx.float64) for _ in range(2))
+
+    def energy(q):
+        sums = kernels.scatter_sum(q, mx.array(index), 4, use_custom_kernel, jvp_safe)
+        return (sums * sums * sums).sum()
+
+    with mx.stream(mx.cpu):
+        kernels.clear_report()
+        forward = np.array(mx.jvp(mx.grad(energy), [x], [v])[1][0])
+        backend = {choice.backend for choice in kernels.report()}
+    sums, along = np.zeros((4, 2)), np.zeros((4, 2))
+    np.add.at(sums, index, np.array(x))
+    np.add.at(along, index, np.array(v))
+    assert np.abs(forward - (6 * sums * along)[index]).max() < 1e-13
+    assert backend == {"reference" if use_custom_kernel is False else "native"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "dim_size", "message"),
+    [
+        ((3, 2), [0, 1], 2, "one index for each row"),
+        ((2, 2), [[0, 1]], 2, "one index for each row"),
+        ((2, 2), [0, 1], -1, "dim_size is -1"),
+    ],
+)
+def test_scatter_sum_refuses_what_does_not_fit(shape, index, dim_size, message):
+    with pytest.raises(ValueError, match=message):
+        kernels.scatter_sum(mx.zeros(shape), mx.array(index), dim_size)
