@@ -35,7 +35,10 @@ class Machine:
             "BENCHMARK_THREADS": number,
             "MLPOT_NUM_THREADS": number,
             "OMP_NUM_THREADS": number,
+            # Where MLX and CUDA keep what they have compiled.
             "TMPDIR": str(temporary),
+            "MLX_PTX_CACHE_DIR": str(temporary / "ptx"),
+            "CUDA_CACHE_PATH": str(temporary / "cuda"),
             **dict(implementation.environment),
         }
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Mapping
 
 import numpy as np
 
 
+@functools.lru_cache(maxsize=8)
 def normal(seed: int, name: str, shape: tuple[int, ...] | int) -> np.ndarray:
     """N(0, 1) in float32, the same for a seed, a name and a number of elements."""
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    return generator.standard_normal(shape, dtype=np.float32)
+    drawn = generator.standard_normal(shape, dtype=np.float32)
+    # Kept for the next phase: the weights of a million edges take seconds.
+    drawn.flags.writeable = False
+    return drawn
 
 
 def weights(seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
