@@ -21,39 +21,79 @@ FIRST = 256
 LADDER = tuple(8 * round(8 * 2 ** (i / 4)) for i in range(37))
 
 
+Derivatives = tuple[mx.array, mx.array, mx.array]
+
+
+def input_derivatives(
+    embedding: RadialEmbedding, length: np.ndarray, dtype: mx.Dtype = mx.float64
+) -> Derivatives:
+    """Inputs of radial networks and their first two derivatives by the distance.
+
+    Args:
+        embedding: the inputs.
+        length: (n,), Angstrom.
+        dtype: of the computation.
+
+    Returns:
+        Three arrays (n_kinds n, n_in), differentiable in the embedding's parameters.
+    """
+    r = mx.array(length, dtype=dtype)
+    one = mx.ones_like(r)
+
+    def slope(r: mx.array) -> mx.array:
+        return mx.jvp(embedding.for_every_kind, [r], [one])[1][0]
+
+    (first,), (second,) = mx.jvp(slope, [r], [one])
+    return embedding.for_every_kind(r), first, second
+
+
 def hidden_derivatives(
-    network: FullyConnectedNet,
-    embedding: RadialEmbedding,
-    length: np.ndarray,
-    dtype: mx.Dtype = mx.float64,
-) -> tuple[mx.array, mx.array, mx.array]:
+    network: FullyConnectedNet, embedding: RadialEmbedding, inputs: Derivatives
+) -> Derivatives:
     """What the last matrix is multiplied with, and its first two derivatives by the distance.
 
     Args:
         network: radial network.
         embedding: its inputs.
-        length: (n,), Angstrom.
-        dtype: of the computation.
+        inputs: their values and derivatives.
 
     Returns:
         Three arrays (n_kinds, n, width), differentiable in the parameters.
     """
-    r = mx.array(length, dtype=dtype)
-    one = mx.ones_like(r)
+    values, first, second = network.hidden_derivatives(*inputs)
+    shape = (embedding.n_kinds, -1, values.shape[1])
+    return values.reshape(shape), first.reshape(shape), second.reshape(shape)
 
-    def function(r: mx.array) -> mx.array:
-        values = network.hidden(embedding.for_every_kind(r))
-        return values.reshape(embedding.n_kinds, len(length), -1)
 
-    def slope(r: mx.array) -> mx.array:
-        return mx.jvp(function, [r], [one])[1][0]
+class Knots:
+    """A grid with the inputs of the radial networks at its knots.
 
-    (first,), (second,) = mx.jvp(slope, [r], [one])
-    return function(r), first, second
+    Args:
+        embedding: the inputs.
+        n_intervals: number of intervals.
+    """
+
+    def __init__(self, embedding: RadialEmbedding, n_intervals: int) -> None:
+        self.embedding = embedding
+        self.grid = embedding.grid(n_intervals)
+        self._fixed: Derivatives | None = None
+
+    def inputs(self, dtype: mx.Dtype) -> Derivatives:
+        """Values and derivatives at the knots; computed once where nothing in them is trained."""
+        if dtype != mx.float64 or self.embedding.parameters():
+            return input_derivatives(self.embedding, self.grid.knots, dtype)
+        if self._fixed is None:
+            found = input_derivatives(self.embedding, self.grid.knots)
+            mx.eval(found)
+            self._fixed = found
+        return self._fixed
+
+    def __getstate__(self) -> dict:
+        return self.__dict__ | {"_fixed": None}
 
 
 def make_table(
-    network: FullyConnectedNet, embedding: RadialEmbedding, grid: RadialGrid, traced: bool = False
+    network: FullyConnectedNet, knots: Knots, traced: bool = False
 ) -> Float[mx.array, "n_rows n_weights"]:
     """The table of a network, differentiable in the parameters.
 
@@ -62,8 +102,7 @@ def make_table(
 
     Args:
         network: radial network.
-        embedding: its inputs.
-        grid: knots.
+        knots: where.
         traced: whether parameters are differentiated.
 
     Returns:
@@ -73,7 +112,8 @@ def make_table(
     on_gpu = mx.default_device().type == mx.DeviceType.gpu
     dtype = matrix.dtype if traced and on_gpu else mx.float64
     with mx.stream(mx.gpu if dtype != mx.float64 and on_gpu else mx.cpu):
-        rows = grid.coefficients(*hidden_derivatives(network, embedding, grid.knots, dtype))
+        at_knots = hidden_derivatives(network, knots.embedding, knots.inputs(dtype))
+        rows = knots.grid.coefficients(*at_knots)
         rows = rows.reshape(-1, rows.shape[-1]).astype(matrix.dtype)
     return rows @ matrix
 
@@ -94,12 +134,12 @@ def interpolation_errors(
     """
     with mx.stream(mx.cpu):
         matrix = network.last_matrix().astype(mx.float64)
-        at_knots = hidden_derivatives(network, embedding, grid.knots)
+        at_knots = hidden_derivatives(network, embedding, input_derivatives(embedding, grid.knots))
         rows = grid.coefficients(*at_knots)
         found = []
         for order, t in enumerate((0.5, 0.25, 0.5)):
             r = grid.left + t * grid.widths
-            exact = hidden_derivatives(network, embedding, r)[order]
+            exact = hidden_derivatives(network, embedding, input_derivatives(embedding, r))[order]
             factors = [_falling(m, order) * t ** max(m - order, 0) for m in range(ORDER)]
             factor = mx.array(np.array(factors)[:, None], dtype=mx.float64)
             scale = mx.array(grid.widths[:, None] ** -order, dtype=mx.float64)
@@ -176,7 +216,7 @@ class RadialTable:
         self.intervals: int | None = None
         self._needed = ParameterCache()
         self._kept = ParameterCache()
-        self._grids: dict[int, RadialGrid] = {}
+        self._knots: dict[int, Knots] = {}
 
     def needed(self, network: FullyConnectedNet, embedding: RadialEmbedding) -> int:
         """How many intervals the present parameters need, which must have numbers."""
@@ -228,19 +268,16 @@ class RadialTable:
                 n = self.needed(network, embedding)
             if not takes(n, fixed):
                 return None
-            grid = self._grid(embedding, n)
-            table = make_table(network, embedding, grid, traced=not fixed)
+            knots = self._knots.get(n)
+            if knots is None or knots.embedding is not embedding:
+                knots = self._knots[n] = Knots(embedding, n)
+            table = make_table(network, knots, traced=not fixed)
             if fixed:
                 mx.eval(table)
-            return grid, table
+            return knots.grid, table
 
         further = (self.intervals, edges.strategy, dtype, mx.default_device().type)
         return self._kept.get(_parameters(network, embedding), further, make)
-
-    def _grid(self, embedding: RadialEmbedding, n: int) -> RadialGrid:
-        if n not in self._grids:
-            self._grids[n] = embedding.grid(n)
-        return self._grids[n]
 
 
 def _parameters(network: FullyConnectedNet, embedding: RadialEmbedding) -> list[mx.array]:

@@ -92,6 +92,42 @@ class FullyConnectedNet(mlx.nn.Module):
         """
         return self._layers(x, range(self.n_layers - 1))
 
+    def hidden_derivatives(
+        self,
+        x: Float[mx.array, "n h_in"],
+        first: Float[mx.array, "n h_in"],
+        second: Float[mx.array, "n h_in"],
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        """`hidden` and its first two derivatives by a number that the inputs are functions of.
+
+        One pass for all three: with z = h W,
+
+            f(z)' = f'(z) z'        f(z)'' = f''(z) z'^2 + f'(z) z''
+
+        Args:
+            x: (n, h_in) inputs.
+            first: their first derivatives.
+            second: their second derivatives.
+
+        Returns:
+            Three arrays (n, h_last), in the precision of ``x``.
+        """
+        for i in range(self.n_layers - 1):
+            scale, activated = self._scales[i]
+            matrix = self[f"layer{i}"].weight.astype(x.dtype) * scale
+            x, first, second = mx.split(mx.concatenate([x, first, second]) @ matrix, 3)
+            if activated:
+                act = self.act
+                assert act is not None
+                one = mx.ones_like(x)
+
+                def slope(z: mx.array, act=act, one=one) -> mx.array:
+                    return mx.jvp(act, [z], [one])[1][0]
+
+                f1, f2 = slope(x), mx.jvp(slope, [x], [one])[1][0]
+                x, first, second = act(x), f1 * first, f2 * first * first + f1 * second
+        return x, first, second
+
     def last_matrix(self) -> Float[mx.array, "h_last h_out"]:
         """The last layer's matrix, its normalisation included.
 

@@ -176,3 +176,25 @@ def test_old_file_is_kept_when_writing_fails(potential, tmp_path, monkeypatch):
         io.save(path, potential)
     assert path.read_bytes() == data
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_numbers_of_intervals_of_radial_tables_are_kept(potential, tmp_path):
+    path = tmp_path / "model.safetensors"
+    io.save(path, potential)
+    needed = potential.needed_radial_intervals()
+    assert all(n > 0 for n in needed)
+    assert io.load(path).radial_intervals == needed
+    finer = [2 * n for n in needed]
+    potential.set_radial_intervals(finer)
+    io.save(path, potential)
+    again = io.load(path)
+    assert again.radial_intervals == again.needed_radial_intervals() == finer
+
+
+@pytest.mark.parametrize("text", ["[64]", "[64, -1]", "many", '["a", "b"]', "3"])
+def test_damaged_numbers_of_intervals_are_refused(potential, tmp_path, text):
+    path = tmp_path / "model.safetensors"
+    io.save(path, potential)
+    rewritten(path, radial_intervals=text)
+    with pytest.raises(ValueError, match=r"radial_intervals in the metadata is damaged"):
+        io.load(path)

@@ -21,8 +21,8 @@ def backbones() -> list[type]:
     return list(typing.get_args(annotation)) or [annotation]
 
 
-def small(backbone: type, layers: int, numbers=(1, 8)) -> Potential:
-    sizes = {**_SMALL, "layers": layers}
+def small(backbone: type, layers: int, numbers=(1, 8), radial: str = "auto") -> Potential:
+    sizes = {**_SMALL, "layers": layers, "radial": radial}
     model = backbone(**{k: v for k, v in sizes.items() if k in backbone.model_fields})
     mx.random.seed(layers)
     return Potential(
@@ -37,10 +37,13 @@ def small(backbone: type, layers: int, numbers=(1, 8)) -> Potential:
 
 
 # The check "backends" compares all kernels at both depths, so each depth needs one of them only.
-@pytest.mark.parametrize(("layers", "backend"), [(1, "reference"), (2, available_backends()[-1])])
+@pytest.mark.parametrize(
+    ("layers", "backend", "radial"),
+    [(1, "reference", "exact"), (2, available_backends()[-1], "table")],
+)
 @pytest.mark.parametrize("backbone", backbones(), ids=lambda b: b.__name__)
-def test_model_passes_every_check(backbone, layers, backend):
-    results = run_battery(small(backbone, layers), backends=[backend])
+def test_model_passes_every_check(backbone, layers, backend, radial):
+    results = run_battery(small(backbone, layers, radial=radial), backends=[backend])
     assert [r.check for r in results] == list(CHECKS)
     assert [f"{r.check}: {r.message}" for r in results if not r.passed] == []
 
