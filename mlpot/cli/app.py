@@ -15,6 +15,7 @@ from .doctor import doctor
 from .elastic import elastic
 from .eos import eos
 from .eval import eval as evaluate
+from .export import export
 from .fetch import fetch
 from .info import info
 from .md import md
@@ -63,7 +64,7 @@ for _verb in (train, resume, evaluate, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
 for _verb in (phonons, vibrations, elastic, eos):
     app.command(cls=TriplesCommand)(_verb)
-for _verb in (fetch, convert, info, doctor):
+for _verb in (fetch, convert, export, info, doctor):
     app.command(cls=TriplesCommand)(_verb)
 
 

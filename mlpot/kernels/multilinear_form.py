@@ -15,7 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from .primitive import as_tuple
+from .primitive import CustomFunction, as_tuple, fixed
 
 Arrays = Mapping[str, mx.array]
 
@@ -127,9 +127,9 @@ class MultilinearForm:
         needed = self._needed(targets)
         n_arrays = len(needed)
 
-        @mx.custom_function
+        @CustomFunction
         def function(*args: Any):
-            arrays = {r: mx.stop_gradient(a) for r, a in zip(needed, args[:n_arrays], strict=True)}
+            arrays = {r: fixed(a) for r, a in zip(needed, args[:n_arrays], strict=True)}
             results = self._evaluate(targets, arrays, args[n_arrays:])
             return results[0] if len(targets) == 1 else list(results)
 

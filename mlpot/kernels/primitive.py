@@ -7,10 +7,51 @@ differentiated arrives as ``None``. Both facts are handled here, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import mlx.core as mx
+
+_plain: ContextVar[bool] = ContextVar("mlpot_plain", default=False)
+
+
+@contextlib.contextmanager
+def plain_path() -> Iterator[None]:
+    """Primitives without rules of their own within a ``with`` block, for this thread.
+
+    MLX then differentiates their values itself: the first derivative only, of the reference
+    backend only. A graph made so holds nothing but MLX's operations, so it can be exported.
+    """
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def fixed(x: Any) -> Any:
+    """A float input of the body of a custom function, which has its own rules."""
+    return x if _plain.get() else mx.stop_gradient(x)
+
+
+class CustomFunction:
+    """``mx.custom_function``, and the plain body within `plain_path`.
+
+    Args:
+        body: computes values; float inputs go through `fixed`.
+    """
+
+    def __init__(self, body: Callable) -> None:
+        self._body = body
+        custom: Any = mx.custom_function(body)
+        self._custom = custom
+        self.vjp, self.jvp, self.vmap = custom.vjp, custom.jvp, custom.vmap
+
+    def __call__(self, *args: Any) -> Any:
+        """Values, by the body or by the custom function."""
+        return self._body(*args) if _plain.get() else self._custom(*args)
 
 
 def as_tuple(value) -> tuple[Any, ...]:
@@ -29,9 +70,9 @@ def unary(value: Callable, derivative: Callable) -> Callable:
         A function of one array with every derivative that ``derivative`` has.
     """
 
-    @mx.custom_function
+    @CustomFunction
     def function(x: Any) -> mx.array:
-        return value(mx.stop_gradient(x))
+        return value(fixed(x))
 
     @function.vjp
     def _(primals, cotangent, _output):
@@ -60,9 +101,9 @@ def multilinear(
     """
     n_arrays = len(adjoints)
 
-    @mx.custom_function
+    @CustomFunction
     def function(*args: Any) -> mx.array:
-        arrays = [mx.stop_gradient(a) for a in args[:n_arrays]]
+        arrays = [fixed(a) for a in args[:n_arrays]]
         return value(*arrays, *args[n_arrays:])
 
     @function.vjp

@@ -30,7 +30,7 @@ from jaxtyping import Float
 from mlpot.kernels import Constant, dispatch, gpu
 from mlpot.kernels.gpu.harmonics import HarmonicKernels, harmonics_refusal
 from mlpot.kernels.multilinear_form import Arrays, MultilinearForm
-from mlpot.kernels.primitive import as_tuple
+from mlpot.kernels.primitive import CustomFunction, as_tuple, fixed
 
 from .wigner3j import wigner_3j_numpy
 
@@ -58,9 +58,9 @@ def solid_harmonics(
 
 @cache
 def _solid_harmonics(lmax: int) -> Callable[[mx.array], mx.array]:
-    @mx.custom_function
+    @CustomFunction
     def function(x):
-        x = mx.stop_gradient(x)
+        x = fixed(x)
         if dispatch.choose("harmonics", gpu.offers(lambda: harmonics_refusal(lmax, x))) in _GPU:
             return _gpu_kernels(lmax).values(x)
         return _values(lmax, x)
@@ -79,7 +79,7 @@ def _solid_harmonics(lmax: int) -> Callable[[mx.array], mx.array]:
             return mx.zeros((x.shape[0], 1), dtype=x.dtype)
         return _form(lmax).gradient("c", {"y": solid_harmonics(lmax, x), "t": tangent})
 
-    return function  # pyright: ignore[reportReturnType]
+    return function
 
 
 @cache
