@@ -3,106 +3,169 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from ase import Atoms
+    from mlpot.md.config import MDConfig
 
 
 def md(
-    model: Annotated[str, typer.Option(help="Potential: a .safetensors file.")],
-    struct: Annotated[Path, typer.Option(help="Structure, in any format that ASE reads.")],
-    out: Annotated[Path, typer.Option(help="Folder for log, trajectory and pictures.")],
-    ensemble: Annotated[str, typer.Option(help="nve or langevin.")] = "nve",
-    temperature: Annotated[float, typer.Option(help="Temperature in K.")] = 300.0,
-    timestep: Annotated[float, typer.Option(help="Time step in fs.")] = 0.5,
-    steps: Annotated[int, typer.Option(help="Number of steps.")] = 1000,
-    friction: Annotated[float, typer.Option(help="Friction of the Langevin bath in 1/ps.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Seed of velocities and random forces.")] = 0,
-    log_interval: Annotated[int, typer.Option(help="Steps between rows of the log.")] = 10,
+    config: Annotated[
+        Path | None, typer.Argument(help="YAML file with all settings; options change them.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Potential: a .safetensors file.")] = None,
+    struct: Annotated[
+        Path | None, typer.Option(help="Structure, in any format that ASE reads.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for log, trajectory and pictures.")
+    ] = None,
+    ensemble: Annotated[
+        str | None,
+        typer.Option(
+            help="nve (default), langevin, nose-hoover, bussi, npt, npt-full, npt-stochastic or "
+            "minimise."
+        ),
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Temperature in K [300].")] = None,
+    timestep: Annotated[float | None, typer.Option(help="Time step in fs [0.5].")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps [1000].")] = None,
+    friction: Annotated[
+        float | None, typer.Option(help="Friction of the Langevin bath in 1/ps [10].")
+    ] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Time constant of other thermostats in ps [0.1].")
+    ] = None,
+    pressure: Annotated[float | None, typer.Option(help="Of npt ensembles, in GPa [0].")] = None,
+    tau_pressure: Annotated[
+        float | None, typer.Option(help="Time constant of the cell in ps [1].")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(help="Copies that run in one batch, with other velocities [1].")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of velocities and noise [0].")] = None,
+    log_interval: Annotated[
+        int | None, typer.Option(help="Steps between rows of the log [10].")
+    ] = None,
+    trajectory: Annotated[
+        str | None,
+        typer.Option(help="File in --out: .h5 (H5MD), .extxyz or .traj [trajectory.h5]"),
+    ] = None,
     trajectory_interval: Annotated[
         int | None, typer.Option(help="Steps between frames; as --log-interval by default.")
     ] = None,
-    trajectory: Annotated[
-        Path | None,
-        typer.Option(help="File for frames, .traj or .extxyz [default: trajectory.traj in --out]"),
+    index: Annotated[
+        int | None, typer.Option(help="Which structure of the file; -1 is the last [-1].")
     ] = None,
-    index: Annotated[int, typer.Option(help="Which structure of the file; -1 is the last.")] = -1,
-    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
-    skin: Annotated[float, typer.Option(help="Skin of the neighbour list in Angstrom.")] = 0.5,
-    max_temperature: Annotated[float, typer.Option(help="Stop above it, in K.")] = 10_000.0,
+    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float64.")] = None,
+    skin: Annotated[
+        float | None, typer.Option(help="Skin of the list of pairs in Angstrom [0.5].")
+    ] = None,
+    max_temperature: Annotated[
+        float | None, typer.Option(help="Stop above it, in K [10000].")
+    ] = None,
+    memory_limit: Annotated[float | None, typer.Option(help="Memory for MLX in GB.")] = None,
+    cache_limit: Annotated[
+        float | None, typer.Option(help="Freed memory that MLX keeps, in GB.")
+    ] = None,
     keep_velocities: Annotated[
         bool, typer.Option("--keep-velocities", help="Go on with those in the structure file.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace results that lie in the folder.")
     ] = False,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the stopped run in this folder.")
+    ] = None,
 ) -> None:
-    """Run molecular dynamics, at constant energy or with a Langevin bath.
+    """Run molecular dynamics in one or several stages.
 
-    Writes log.csv, trajectory.traj, final.extxyz, summary.json, energies.png,
-    temperature.png and rdf.png. A run that blows up stops and leaves
-    last_good.extxyz.
+    Everything stays on the device: constant energy, Langevin, Nose-Hoover, Bussi, or constant
+    pressure. Writes log.csv, trajectory.h5 (H5MD), restart.npz, final.extxyz, summary.json and
+    pictures of energies, temperature, cell, pair distances and displacements. A run that blows
+    up stops and leaves last_good.extxyz; one that was killed goes on with --resume FOLDER.
+
+    mlpot md run.yaml
+
+    mlpot md --model m.safetensors --struct s.xyz --out run --ensemble langevin
     """
     from rich.console import Console
 
-    from mlpot.calculators import MLPotCalculator
-    from mlpot.md import Settings, run_md
+    from mlpot.md.launch import resume_run, start_run
 
-    # Told before the model is loaded, which may take a while.
-    Settings(
-        ensemble=ensemble,
-        temperature=temperature,
-        timestep=timestep,
-        steps=steps,
-        friction=friction,
-        seed=seed,
-        log_interval=log_interval,
-        max_temperature=max_temperature,
-    )
-    atoms = _read(struct, index)
-    atoms.calc = MLPotCalculator(model, dtype=dtype, skin=skin)
-    record = run_md(
-        atoms,
-        ensemble,
-        temperature=temperature,
-        timestep=timestep,
-        steps=steps,
-        friction=friction,
-        seed=seed,
-        log_interval=log_interval,
-        trajectory=trajectory,
-        trajectory_interval=trajectory_interval,
-        out=out,
-        overwrite=overwrite,
-        keep_velocities=keep_velocities,
-        max_temperature=max_temperature,
-        console=Console(),
-    )
-    numbers = record.summary()
-    typer.echo(
-        f"{record.n_atoms} atoms, {record.steps_done} steps of {timestep:g} fs in "
-        f"{record.seconds:.1f} s: {record.steps_per_second:.4g} steps/s, "
-        f"{record.ns_per_day:.3g} ns/day"
-    )
-    typer.echo(
-        f"temperature {numbers['mean_temperature_K']:.1f} K on average, "
-        f"standard deviation {numbers['std_temperature_K']:.1f} K"
-    )
-    if record.drift is not None:
-        typer.echo(
-            f"drift of the total energy {record.drift:.4g} meV/atom/ps, "
-            f"standard deviation {record.fluctuation:.4g} meV/atom"
-        )
-    typer.echo(f"written to {out}")
+    given = {
+        "model": model,
+        "struct": None if struct is None else str(struct),
+        "out": None if out is None else str(out),
+        "temperature": temperature,
+        "timestep": timestep,
+        "replicas": replicas,
+        "seed": seed,
+        "log_interval": log_interval,
+        "trajectory": trajectory,
+        "trajectory_interval": trajectory_interval,
+        "index": index,
+        "dtype": dtype,
+        "skin": skin,
+        "max_temperature": max_temperature,
+        "memory_limit": memory_limit,
+        "cache_limit": cache_limit,
+        "keep_velocities": keep_velocities or None,
+    }
+    stage = {
+        "ensemble": ensemble,
+        "steps": steps,
+        "friction": friction,
+        "tau": tau,
+        "pressure": pressure,
+        "tau_pressure": tau_pressure,
+    }
+    options = {key: value for key, value in given.items() if value is not None}
+    own_stage = {key: value for key, value in stage.items() if value is not None}
+    console = Console()
+    if resume is not None:
+        if config is not None or options or own_stage or overwrite:
+            raise ValueError("--resume goes on with the settings of the run: give nothing else")
+        summary = resume_run(resume, console)
+        place = resume
+    else:
+        settings = _settings(config, options, own_stage)
+        summary = start_run(settings, _read(settings), overwrite=overwrite, console=console)
+        place = Path(settings.out)
+    for line in _lines(summary):
+        typer.echo(line)
+    typer.echo(f"written to {place}")
 
 
-def _read(path: Path, index: int) -> Atoms:
+def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any]) -> MDConfig:
+    """The configuration of file and options; paths in a file count from its folder."""
+    from mlpot.config import load_yaml, validate
+    from mlpot.md.config import MDConfig
+
+    if config is None:
+        missing = [f"--{name}" for name in ("model", "struct", "out") if name not in options]
+        if missing:
+            raise ValueError(f"give {', '.join(missing)}, or a configuration file")
+        return validate({**options, "stages": [stage]}, MDConfig, "the command line")
+    if stage:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in stage)
+        raise ValueError(f"{names}: the stages of {str(config)!r} say this; change them there")
+    written = load_yaml(config, MDConfig).model_dump()
+    for name in ("model", "struct", "out"):
+        written[name] = str(config.parent / written[name])
+    return validate({**written, **options}, MDConfig, f"{config} and the options")
+
+
+def _read(settings: MDConfig) -> Any:
+    """The structure that the run begins with."""
     from ase import Atoms
     from ase.io import read
 
+    from mlpot.md.ase_bridge import to_structure
+
+    path, index = Path(settings.struct), settings.index
     if not path.is_file():
         raise ValueError(f"structure file {str(path)!r} does not exist")
     try:
@@ -115,4 +178,24 @@ def _read(path: Path, index: int) -> Atoms:
             f"structure file {str(path)!r} has no structure {index}: it holds {len(structures)}, "
             "counted from 0"
         )
-    return structures[index]
+    return to_structure(structures[index])
+
+
+def _lines(summary: dict[str, Any]) -> list[str]:
+    """What is told at the end."""
+    replicas = summary["settings"]["replicas"]
+    copies = "" if replicas == 1 else f", {replicas} replicas"
+    lines = [
+        f"{summary['n_atoms']} atoms{copies}, {summary['steps_done']} steps: "
+        f"{summary['steps_per_second']:.4g} steps/s, {summary['ns_per_day']:.3g} ns/day",
+        f"temperature {summary['mean_temperature_K']:.1f} K on average in the last stage, "
+        f"standard deviation {summary['std_temperature_K']:.1f} K",
+    ]
+    drift = summary["drift_meV_per_atom_per_ps"]
+    if drift is not None:
+        lines.append(f"drift of the conserved quantity {drift:.4g} meV/atom/ps")
+    lines.append(
+        f"pairs listed {summary['lists_built']} times; memory at most "
+        f"{summary['peak_memory_MB']:.0f} MB"
+    )
+    return lines

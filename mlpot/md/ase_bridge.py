@@ -8,12 +8,14 @@ import numpy as np
 from ase import Atoms, units
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.constraints import FixCom
-from ase.io import write
+from ase.io import read, write
 from ase.io.trajectory import TrajectoryWriter
 from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
 
+from .frame import Frame
 from .settings import Settings
+from .structure import Structure
 
 TRAJECTORY_SUFFIXES = (".traj", ".extxyz", ".xyz")
 
@@ -118,3 +120,90 @@ class TrajectoryFile:
         """Finish the file."""
         if self._binary is not None:
             self._binary.close()
+
+
+def to_structure(atoms: Atoms) -> Structure:
+    """Atoms as arrays; rows of the cell along open directions are set to zero."""
+    pbc = np.array(atoms.pbc)
+    return Structure(
+        numbers=np.array(atoms.numbers),
+        masses=atoms.get_masses(),
+        positions=atoms.get_positions(),
+        velocities=atoms.get_velocities(),
+        cell=np.where(pbc[:, None], np.array(atoms.cell), 0.0),
+        pbc=pbc,
+    )
+
+
+def to_atoms(frame: Frame) -> Atoms:
+    """A frame of one structure with its energy and forces, unwrapped positions."""
+    atoms = Atoms(
+        numbers=frame.numbers,
+        positions=frame.positions + frame.images @ frame.cells[0],
+        cell=frame.cells[0],
+        pbc=frame.pbc[0],
+        masses=frame.masses,
+    )
+    atoms.set_velocities(frame.velocities / units.fs)
+    atoms.info["step"], atoms.info["time_fs"] = frame.step, frame.time
+    atoms.calc = SinglePointCalculator(
+        atoms, energy=float(frame.energies[0]), forces=np.array(frame.forces)
+    )
+    return atoms
+
+
+class AseFrames:
+    """Frames of one structure as .extxyz or .traj.
+
+    Args:
+        path: made anew, or continued.
+        n_frames: frames of an earlier part of the run that are kept.
+        n_bytes: where an .extxyz file is cut then.
+    """
+
+    def __init__(self, path: Path, n_frames: int | None = None, n_bytes: int = 0) -> None:
+        self.path = path
+        self._binary: TrajectoryWriter | None = None
+        if path.suffix == ".traj":
+            kept = [] if not n_frames else read(path, index=f":{n_frames}")
+            self._binary = TrajectoryWriter(path, "w")
+            for atoms in kept:
+                self._binary.write(atoms)
+        elif n_frames is None:
+            path.write_bytes(b"")
+        else:
+            with open(path, "r+b") as file:
+                file.truncate(n_bytes)
+
+    def write(self, frame: Frame) -> None:
+        """Append a frame."""
+        atoms = to_atoms(frame)
+        if self._binary is not None:
+            self._binary.write(atoms)
+        else:
+            write(self.path, atoms, format="extxyz", append=True)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._binary is not None:
+            self._binary.close()
+
+
+def read_frames(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of an .extxyz or .traj trajectory, as `mlpot.md.h5md.read_h5md` gives them."""
+    found = [one for one in read(path, index=":") if isinstance(one, Atoms)]
+    positions = np.array([one.positions for one in found])
+    return {
+        "step": np.array([one.info["step"] for one in found]),
+        "time": np.array([one.info["time_fs"] for one in found]),
+        "species": found[0].numbers,
+        "position": positions,
+        "image": np.zeros(positions.shape, np.int32),
+        "velocity": np.array([one.get_velocities() * units.fs for one in found]),
+        "force": np.array([one.get_forces() for one in found]),
+        "edges": np.array([np.array(one.cell) for one in found]),
+        "energy": np.array([one.get_potential_energy() for one in found]),
+    }

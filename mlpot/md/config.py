@@ -1,4 +1,4 @@
-"""The configuration of ``mlpot md``: every key with type, unit and default; unknown ones refused."""
+"""The configuration of ``mlpot md``: every key with type, unit and default."""
 
 from __future__ import annotations
 

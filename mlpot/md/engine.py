@@ -111,6 +111,13 @@ class Engine:
                 return State.from_arrays(arrays)
         raise ValueError("the list of pairs outgrows all room made for it")
 
+    def reference_energy(self, state: State) -> np.ndarray:
+        """Sum of the E0 of each structure's atoms, (n_graphs,), eV."""
+        if self._pairs is None:
+            self._renew(state)
+        assert self._pairs is not None
+        return self.potential.reference_energy(self._pairs.graph)[: self.system.n_graphs]
+
     def forget(self) -> None:
         """Begin the next block with a new list, as a run does that starts from its state."""
         self._pairs = None
@@ -118,7 +125,7 @@ class Engine:
     def look(self, state: State) -> Observation:
         """Observables of a state; see `mlpot.md.observables.observe`."""
         if self._pairs is None:
-            self._renew(state)
+            state = self._renew(state)
         return self._look(state.arrays(), self._listed)
 
     def block(

@@ -10,23 +10,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from .rdf import PairDistances
     from .record import Record
 
 
-def _figure(height: float, n_rows: int = 1) -> tuple[Figure, list[Axes]]:
+def figure(height: float, n_rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty picture with axes one below the other."""
     # Not through pyplot, which keeps figures and chooses a window system.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, height), layout="constrained")
-    axes = figure.subplots(n_rows, 1, squeeze=False, sharex=n_rows > 1)
+    made = Figure(figsize=(6.4, height), layout="constrained")
+    axes = made.subplots(n_rows, 1, squeeze=False, sharex=n_rows > 1)
     for axis in axes[:, 0]:
         axis.grid(alpha=0.3)
-    return figure, list(axes[:, 0])
+    return made, list(axes[:, 0])
 
 
 def energies(record: Record) -> Figure:
     """Potential and kinetic energy, and below the change of their sum, by time."""
-    figure, (parts, sums) = _figure(5.4, 2)
+    drawn, (parts, sums) = figure(5.4, 2)
     time = record.column("time") / 1000
     for name, label in (("potential", "potential"), ("kinetic", "kinetic")):
         values = record.column(name)
@@ -45,12 +47,12 @@ def energies(record: Record) -> Figure:
         label = f"drift {record.drift:.3g} meV/atom/ps"
         sums.plot(time, fit(time), color="tab:red", linewidth=1.0, label=label)
         sums.legend(frameon=False)
-    return figure
+    return drawn
 
 
 def temperature(record: Record) -> Figure:
     """Temperature by time, with its mean and, for Langevin, the bath's."""
-    figure, (axis,) = _figure(3.6)
+    drawn, (axis,) = figure(3.6)
     values = record.column("temperature")
     axis.plot(record.column("time") / 1000, values, color="tab:orange", linewidth=0.9)
     axis.axhline(values.mean(), color="black", linewidth=1.0, label=f"mean {values.mean():.1f} K")
@@ -65,16 +67,20 @@ def temperature(record: Record) -> Figure:
     axis.set_xlabel("time [ps]")
     axis.set_ylabel("temperature [K]")
     axis.legend(frameon=False)
-    return figure
+    return drawn
 
 
 def rdf(record: Record) -> Figure:
     """Radial distribution function, or distances in a molecule, for each pair of elements."""
-    figure, (axis,) = _figure(3.8)
-    distances = record.distances
+    return distances_figure(record.distances)
+
+
+def distances_figure(distances: PairDistances) -> Figure:
+    """The curves of counted pair distances."""
+    drawn, (axis,) = figure(3.8)
     for name, curve in distances.curves().items():
         axis.plot(distances.centres, curve, linewidth=1.1, label=name)
     axis.set_xlabel("distance [Å]")
     axis.set_ylabel("g(r)" if distances.periodic else "neighbours per Å")
     axis.legend(frameon=False, ncols=2, fontsize="small")
-    return figure
+    return drawn

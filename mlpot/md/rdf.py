@@ -29,6 +29,7 @@ class PairDistances:
         present = [int(z) for z in np.unique(self._numbers)]
         self.counts = {pair: np.zeros(n_bins) for pair in combinations_with_replacement(present, 2)}
         self.n_frames = 0
+        self._volumes = 0.0
 
     @property
     def centres(self) -> np.ndarray:
@@ -40,10 +41,12 @@ class PairDistances:
         """Whether there is a density, so that g(r) is defined."""
         return bool(self._pbc.all())
 
-    def add(self, positions) -> None:
-        """Count the distances of one more frame."""
-        senders, receivers, shifts = neighbor_list(positions, self._cell, self._pbc, self._r_max)
-        vectors = positions[senders] + shifts @ self._cell - positions[receivers]
+    def add(self, positions, cell=None) -> None:
+        """Count the distances of one more frame, in its own cell if that has changed."""
+        cell = self._cell if cell is None else np.asarray(cell, dtype=np.float64)
+        senders, receivers, shifts = neighbor_list(positions, cell, self._pbc, self._r_max)
+        vectors = positions[senders] + shifts @ cell - positions[receivers]
+        self._volumes += abs(np.linalg.det(cell))
         distances = np.linalg.norm(vectors, axis=1)
         first, second = self._numbers[receivers], self._numbers[senders]
         for a, b in self.counts:
@@ -63,7 +66,7 @@ class PairDistances:
         for (a, b), counts in self.counts.items():
             around = counts / frames / np.count_nonzero(self._numbers == a)
             if self.periodic:
-                density = np.count_nonzero(self._numbers == b) / abs(np.linalg.det(self._cell))
+                density = np.count_nonzero(self._numbers == b) * frames / self._volumes
                 curve = around / (density * shells)
             else:
                 curve = around / np.diff(self.edges)

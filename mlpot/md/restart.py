@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -24,6 +25,7 @@ class Progress:
         step: steps done in all stages.
         stage: number of the stage that this is in.
         stage_step: steps done in that stage.
+        time: fs.
         frames: frames in the trajectory.
         trajectory_bytes: length of the trajectory, for formats that are cut there.
         log_bytes: length of the log.
@@ -32,6 +34,7 @@ class Progress:
     step: int = 0
     stage: int = 0
     stage_step: int = 0
+    time: float = 0.0
     frames: int = 0
     trajectory_bytes: int = 0
     log_bytes: int = 0
@@ -39,7 +42,7 @@ class Progress:
 
 def save_restart(path: Path, state: State, progress: Progress) -> None:
     """Write a state with all its digits; a file of that name is replaced in one step."""
-    arrays = {name: np.array(array) for name, array in state.arrays().items()}
+    arrays: Any = {name: np.array(array) for name, array in state.arrays().items()}
     about = json.dumps({"version": _VERSION, **asdict(progress)})
     with atomic_write(path) as file:
         np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)

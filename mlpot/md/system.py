@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
@@ -37,11 +39,11 @@ class System:
         numbers,
         masses,
         *,
-        node_graph=None,
-        pbc=False,
-        fixed=None,
+        node_graph: Any = None,
+        pbc: Any = False,
+        fixed: Any = None,
         remove_com: bool = True,
-        no_rotation=False,
+        no_rotation: Any = False,
         positions=None,
         dtype: mx.Dtype = mx.float32,
     ) -> None:

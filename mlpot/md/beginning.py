@@ -1,0 +1,79 @@
+"""Systems and first states of a staged run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.units import KB
+
+from .config import MDConfig, Stage
+from .state import State, initial_state
+from .structure import Structure
+from .system import System
+from .velocities import maxwell_boltzmann
+
+
+def make_system(config: MDConfig, structure: Structure, stage: Stage) -> System:
+    """All replicas side by side, as a stage moves them.
+
+    Raises:
+        ValueError: a fixed atom that does not exist, or as `System`.
+    """
+    copies, n_atoms = config.replicas, len(structure.numbers)
+    bad = [index for index in config.fixed if not 0 <= index < n_atoms]
+    if bad:
+        raise ValueError(
+            f"fixed names atom {bad[0]}, but the structure has atoms 0 to {n_atoms - 1}"
+        )
+    fixed = np.zeros(n_atoms, bool)
+    fixed[config.fixed] = True
+    # Velocities are drawn without rotation; noise on every atom brings it back.
+    molecule = not structure.pbc.any()
+    still = molecule and not config.keep_velocities and stage.ensemble != "langevin"
+    return System(
+        np.tile(structure.numbers, copies),
+        np.tile(structure.masses, copies),
+        node_graph=np.repeat(np.arange(copies), n_atoms),
+        pbc=np.tile(structure.pbc, (copies, 1)),
+        fixed=np.tile(fixed, copies),
+        remove_com=config.remove_com,
+        no_rotation=still,
+        positions=np.tile(structure.positions, (copies, 1)),
+        dtype=mx.float64 if config.dtype == "float64" else mx.float32,
+    )
+
+
+def first_state(config: MDConfig, structure: Structure, system: System) -> State:
+    """Every replica at the structure's positions, with its velocities."""
+    copies = (config.replicas, 1)
+    return initial_state(
+        system,
+        np.tile(structure.positions, copies),
+        np.tile(structure.velocities, copies),
+        structure.cell,
+        seed=config.seed,
+    )
+
+
+def with_drawn_velocities(
+    config: MDConfig, structure: Structure, system: System, state: State, temperature: float
+) -> State:
+    """The state with velocities of a temperature, another draw for each replica."""
+    masses = structure.masses
+    mobile = ~system.fixed[: len(masses)]
+    drawn = []
+    for replica in range(system.n_graphs):
+        rng = np.random.default_rng([config.seed, replica])
+        if mobile.all() and config.remove_com:
+            rotation = not structure.pbc.any()
+            momenta = maxwell_boltzmann(
+                masses, structure.positions, temperature, rng, rotation=rotation
+            )
+        else:
+            noise = rng.standard_normal((len(masses), 3)) * mobile[:, None]
+            momenta = noise * np.sqrt(masses * KB * temperature)[:, None]
+        drawn.append(momenta / masses[:, None])
+    return replace(state, velocities=mx.array(np.concatenate(drawn), dtype=system.dtype))

@@ -1,0 +1,116 @@
+"""From a configuration to a run: folders, limits of memory, the model's precision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+
+from mlpot import io
+from mlpot.config import validate
+from mlpot.files import atomic_write
+from mlpot.models import Potential
+
+from .config import MDConfig
+from .run_files import CONFIG, START, results
+from .simulation import Simulation
+from .structure import Structure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Key in a model file's metadata that holds the closest pair of its training data, Angstrom.
+CLOSEST_PAIR = "closest_pair"
+
+
+def start_run(
+    config: MDConfig,
+    structure: Structure,
+    *,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Run molecular dynamics as configured; nothing is written if it cannot start.
+
+    Args:
+        config: of the run.
+        structure: what it begins with.
+        overwrite: replace results that lie in the folder.
+        console: of rich, for progress and warnings.
+
+    Returns:
+        The summary, which is also written.
+
+    Raises:
+        ValueError: results in the way, a model that does not fit, a structure that cannot be
+            started from.
+        StoppedRun: energies or atoms ran away.
+    """
+    folder = Path(config.out)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output {config.out!r} is a file: name a folder")
+    there = [name for name in results(config) if (folder / name).exists()]
+    if there and not overwrite:
+        raise ValueError(
+            f"folder {config.out!r} holds results already ({', '.join(there)}): name another "
+            "folder, go on with --resume, or give --overwrite to replace them"
+        )
+    # Found from the folder of the run, wherever that is resumed from.
+    config = config.model_copy(update={"model": str(Path(config.model).resolve())})
+    potential, closest = _model(config, structure)
+    simulation = Simulation(config, structure, potential, folder, console, closest)
+
+    def claim() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in there:
+            (folder / name).unlink()
+        structure.save(folder / START)
+        with atomic_write(folder / CONFIG, "w") as file:
+            file.write(config.model_dump_json(indent=2) + "\n")
+
+    return simulation.run(before_files=claim)
+
+
+def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
+    """Go on with a run that was stopped, from its last restart file.
+
+    Args:
+        folder: of the run.
+        console: of rich, for progress and warnings.
+
+    Raises:
+        ValueError: there is no run in the folder, or it has reached its end.
+        StoppedRun: energies or atoms ran away.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ValueError(f"{str(folder)!r} is not the folder of a run: it has no {CONFIG}")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+    config = validate(data, MDConfig, str(path)).model_copy(update={"out": str(folder)})
+    structure = Structure.load(folder / START)
+    potential, closest = _model(config, structure)
+    return Simulation(config, structure, potential, folder, console, closest).run(resume=True)
+
+
+def _model(config: MDConfig, structure: Structure) -> tuple[Potential, float | None]:
+    """The potential in the run's precision, and the closest pair that it was trained on."""
+    if config.memory_limit is not None:
+        mx.set_memory_limit(int(config.memory_limit * 1e9))
+    if config.cache_limit is not None:
+        mx.set_cache_limit(int(config.cache_limit * 1e9))
+    potential = io.load(config.model)
+    potential.check_elements(int(z) for z in set(structure.numbers.tolist()))
+    if config.dtype == "float64":
+        with mx.stream(mx.cpu):
+            potential.set_dtype(mx.float64)
+            mx.eval(potential.parameters())
+    known = None
+    if config.model.endswith(".safetensors"):
+        loaded: Any = mx.load(config.model, return_metadata=True)
+        known = loaded[1].get(CLOSEST_PAIR)
+    return potential, None if known is None else float(known)

@@ -1,0 +1,283 @@
+"""A run in stages, that can be stopped at any time and goes on as if it had not been."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlpot.models import Potential
+from mlpot.units import KB
+
+from .beginning import first_state, make_system, with_drawn_velocities
+from .config import MDConfig, Stage
+from .engine import Engine, make_pairs
+from .frame import Frame
+from .progress import ProgressBar
+from .record import Sample
+from .restart import Progress, load_restart
+from .run_files import LAST_GOOD, RESTART, RunFiles, to_host
+from .run_summary import Totals
+from .state import State
+from .structure import Structure
+from .system import System
+from .watch import Watch
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class StoppedRun(ValueError):  # noqa: N818, says what happened
+    """A run was stopped because its energies or atoms ran away; the message says where it is."""
+
+
+class Simulation:
+    """A run of `mlpot md`.
+
+    Args:
+        config: of the run.
+        structure: what it begins with.
+        potential: in the precision of the configuration.
+        folder: for its files; exists.
+        console: of rich, or None.
+        closest: Angstrom, closest pair in the potential's training data, where known.
+    """
+
+    def __init__(
+        self,
+        config: MDConfig,
+        structure: Structure,
+        potential: Potential,
+        folder: Path,
+        console: Console | None = None,
+        closest: float | None = None,
+    ) -> None:
+        self.config, self.structure, self.potential = config, structure, potential
+        self.folder = folder
+        self.progress = Progress()
+        self.totals = Totals(config, len(structure.numbers))
+        self._before_files: Callable[[], None] = lambda: None
+        self._watch = Watch(config, closest, console)
+        self._bar = ProgressBar(console, config.total_steps, config.timestep)
+        self._files: RunFiles | None = None
+        self._resumed: Progress | None = None
+        self._waiting: list[tuple[str, tuple]] = []
+        self._good: tuple[int, float, System, State] | None = None
+        self._reference = np.zeros(config.replicas)
+
+    def run(
+        self, resume: bool = False, before_files: Callable[[], None] = lambda: None
+    ) -> dict[str, Any]:
+        """Take all steps that are left; returns the summary that is also written.
+
+        Args:
+            resume: go on from the restart file in the folder.
+            before_files: called once it is clear that the run can start, before its files are
+                made.
+
+        Raises:
+            StoppedRun: energies or atoms ran away.
+            ValueError: the structure cannot be started from, or there is nothing to resume.
+        """
+        double = self.config.dtype == "float64"
+        with mx.stream(mx.cpu) if double else contextlib.nullcontext():
+            return self._run(resume, before_files)
+
+    def _run(self, resume: bool, before_files: Callable[[], None]) -> dict[str, Any]:
+        config, stages = self.config, self.config.stages
+        self._before_files = before_files
+        mx.reset_peak_memory()
+        state: State | None = None
+        if resume:
+            state, self.progress = load_restart(self.folder / RESTART)
+            self._resumed = self.progress
+            if self.progress.stage >= len(stages):
+                raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
+        system = make_system(config, self.structure, stages[self.progress.stage])
+        search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
+        if state is None:
+            state = first_state(config, self.structure, system)
+        problem: str | None = None
+        interrupted: KeyboardInterrupt | None = None
+        begin = 0
+        with self._bar:
+            try:
+                for number in range(self.progress.stage, len(stages)):
+                    begin = self.progress.step - self.progress.stage_step
+                    system = make_system(config, self.structure, stages[number])
+                    integrator = stages[number].integrator(system, config.timestep)
+                    engine = Engine(system, self.potential, integrator, search)
+                    state = self._enter(stages[number], system, engine, state)
+                    state, problem = self._blocks(stages[number], system, engine, state)
+                    self.totals.add_engine(engine)
+                    if problem is not None:
+                        break
+                    self.progress = replace(self.progress, stage=number + 1, stage_step=0)
+                    self._checkpoint(state)
+            except KeyboardInterrupt as error:
+                problem, interrupted = "interrupted", error
+                if self._files is None:
+                    raise
+        return self._finish(system, problem, interrupted, begin)
+
+    def _enter(self, stage: Stage, system: System, engine: Engine, state: State) -> State:
+        """The first state of a stage, or of its part that is left."""
+        config = self.config
+        try:
+            if self.progress.stage_step == 0:
+                state = self._prepared(stage, system, state)
+                state = engine.start(state)
+            else:
+                mx.eval(engine.look(state))
+                engine.forget()
+            self._reference = engine.reference_energy(state)
+            found = to_host(engine.look(state), self._reference)
+            engine.forget()
+            wrong = self._watch.energies(self.progress.step, found)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"molecular dynamics cannot start: {error}") from error
+        if wrong is not None and self.progress.step == 0:
+            raise ValueError(f"molecular dynamics cannot start: {wrong} in the given structure")
+        self._watch.begin(system, state)
+        self._good = (self.progress.step, self.progress.time, system, state)
+        if self._files is None:
+            # Only now: a run that cannot start changes no file.
+            self._before_files()
+            frame = Frame.of(*self._good, self._reference)
+            self._files = RunFiles(self.folder, config, frame, self._resumed)
+            if self.progress.step == 0:
+                self._note(stage, system, state, 0, self.progress.time, found, 0.0)
+                self._files.submit(self._waiting)
+                self._waiting = []
+        return state
+
+    def _prepared(self, stage: Stage, system: System, state: State) -> State:
+        """A state as a stage begins with it: old thermostats forgotten, perhaps new velocities."""
+        config = self.config
+        earlier = config.stages[: self.progress.stage]
+        moved = any(one.ensemble != "minimise" for one in earlier)
+        if stage.ensemble != "minimise" and not moved and not config.keep_velocities:
+            warmth = self._temperature(stage, 0.0)
+            state = with_drawn_velocities(config, self.structure, system, state, warmth)
+        kept = {name: array for name, array in state.extra.items() if name == "images"}
+        return replace(state, extra=kept, kT=self._kT(stage, 0, system))
+
+    def _blocks(
+        self, stage: Stage, system: System, engine: Engine, state: State
+    ) -> tuple[State, str | None]:
+        """Take the steps of a stage that are left; returns why it had to stop, if it had to."""
+        config = self.config
+        dt = 0.0 if stage.ensemble == "minimise" else stage.timestep or config.timestep
+        while self.progress.stage_step < stage.steps:
+            begin = self.progress
+            to_restart = config.restart_interval - begin.step % config.restart_interval
+            steps = min(config.block, stage.steps - begin.stage_step, to_restart)
+            state = replace(state, kT=self._kT(stage, begin.stage_step, system))
+            started = time.perf_counter()
+            try:
+                state, seen = engine.block(state, steps, self._wanted_after(begin.step))
+            except (ValueError, RuntimeError) as error:
+                return state, str(error)
+            took = time.perf_counter() - started
+            self.totals.add_time(steps, took)
+            for k, (found, then) in seen.items():
+                values = to_host(found, self._reference)
+                wrong = self._watch.energies(begin.step + k, values)
+                if wrong is None and k == steps:
+                    wrong = self._watch.lost(system, then)
+                if wrong is not None:
+                    self.progress = replace(begin, step=begin.step + k)
+                    return state, wrong
+                moment = begin.time + k * dt
+                self._note(stage, system, then, begin.step + k, moment, values, steps / took)
+            assert self._files is not None
+            self._files.submit(self._waiting)
+            self._waiting = []
+            self.progress = replace(
+                begin,
+                step=begin.step + steps,
+                stage_step=begin.stage_step + steps,
+                time=begin.time + steps * dt,
+            )
+            self._good = (self.progress.step, self.progress.time, system, state)
+            if "fmax" in state.extra and np.all(np.array(state.extra["fmax"]) <= stage.fmax):
+                break
+            if self.progress.step % config.restart_interval == 0:
+                self._checkpoint(state)
+                # A run that goes on from this file has a new list, too.
+                engine.forget()
+        return state, None
+
+    def _wanted_after(self, first: int) -> Callable[[int], bool]:
+        """Which steps after one are logged or written."""
+        log, frame = self.config.log_interval, self.config.frame_interval
+        return lambda k: (first + k) % log == 0 or (first + k) % frame == 0
+
+    def _note(
+        self,
+        stage: Stage,
+        system: System,
+        state: State,
+        step: int,
+        moment: float,
+        values: dict[str, np.ndarray],
+        speed: float,
+    ) -> None:
+        """Put what is to be written of a step aside, and show it."""
+        config = self.config
+        if step % config.log_interval == 0:
+            self._waiting.append(("log", (step, moment, stage.label, values, speed)))
+            self.totals.add_sample(moment, stage, values)
+            first = {name: float(array[0]) for name, array in values.items()}
+            self._bar.show(
+                Sample(
+                    step,
+                    moment,
+                    first["potential"],
+                    first["kinetic"],
+                    first["total"],
+                    first["temperature"],
+                    speed,
+                )
+            )
+        if config.trajectory and step % config.frame_interval == 0:
+            self._waiting.append(("frame", (step, moment, system, state, self._reference)))
+
+    def _checkpoint(self, state: State) -> None:
+        assert self._files is not None
+        self._files.checkpoint(state, self.progress)
+
+    def _finish(
+        self, system: System, problem: str | None, interrupted: Any, begin: int
+    ) -> dict[str, Any]:
+        assert self._files is not None and self._good is not None
+        self._files.close()
+        good = Frame.of(*self._good, self._reference)
+        self._files.last_state(good, problem is None)
+        summary = self.totals.summary(self.progress.step, problem, self._watch)
+        self._files.report(system, summary, begin)
+        if interrupted is not None:
+            raise interrupted
+        if problem is not None:
+            raise StoppedRun(
+                f"molecular dynamics stopped at step {self.progress.step}: {problem}. The last "
+                f"good state, of step {good.step}, is in {self.folder / LAST_GOOD}. Try a "
+                "shorter time step, a relaxed structure, or a potential trained on such states."
+            )
+        return summary
+
+    def _temperature(self, stage: Stage, done: float) -> float:
+        wanted = stage.temperature or self.config.temperature
+        if isinstance(wanted, tuple):
+            return wanted[0] + done * (wanted[1] - wanted[0])
+        return wanted
+
+    def _kT(self, stage: Stage, step: int, system: System) -> mx.array:
+        value = KB * self._temperature(stage, step / stage.steps)
+        return mx.full((system.n_graphs,), value, dtype=system.dtype)
