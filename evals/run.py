@@ -31,7 +31,7 @@ from benchmark.timing import Plan
 
 PLANS = {
     "smoke": Plan(least=3, most=3, seconds=0.5, call_seconds=0.002, limit=60),
-    "full": Plan(least=5, most=25, seconds=20, call_seconds=0.05, limit=300),
+    "full": Plan(least=5, most=25, seconds=10, call_seconds=0.05, limit=300),
     "gpu": Plan(least=7, most=15, seconds=1.5, call_seconds=0.02, limit=100),
 }
 PEERS = ("e3nn-mlx", "nequip", "mace")

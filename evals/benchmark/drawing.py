@@ -22,7 +22,10 @@ LABELS, WIDTH, BAR, GAP = 430, 460, 13, 12
 
 
 def bars(
-    title: str, unit: str, groups: Sequence[tuple[str, Sequence[tuple[str, dict[str, float]]]]]
+    title: str,
+    unit: str,
+    groups: Sequence[tuple[str, Sequence[tuple[str, dict[str, float]]]]],
+    origin: float | None = None,
 ) -> str:
     """Horizontal bars on a logarithmic axis.
 
@@ -30,6 +33,7 @@ def bars(
         title: above the chart.
         unit: behind each number.
         groups: (name, [(implementation, {"median", "low", "high"})]).
+        origin: where bars begin; None: at the left end.
 
     Returns:
         The text of an SVG file.
@@ -37,8 +41,10 @@ def bars(
     spreads = [spread for _, rows in groups for _, spread in rows]
     if not spreads:
         return _document(title, 60, ["<text x='10' y='50'>nothing was timed</text>"])
-    low = math.floor(math.log10(min(s["low"] for s in spreads)))
-    high = max(math.ceil(math.log10(max(s["high"] for s in spreads))), low + 1)
+    given = [] if origin is None else [origin]
+    low = math.floor(math.log10(min([s["low"] for s in spreads] + given)))
+    high = max(math.ceil(math.log10(max([s["high"] for s in spreads] + given))), low + 1)
+    start = 10.0**low if origin is None else origin
 
     def place(value: float) -> float:
         return LABELS + WIDTH * (math.log10(value) - low) / (high - low)
@@ -51,7 +57,7 @@ def bars(
             f"<text x='{LABELS - 8}' y='{middle:.0f}' text-anchor='end'>{html.escape(name)}</text>"
         )
         for implementation, s in rows:
-            parts += _bar(implementation, s, unit, y, place)
+            parts += _bar(implementation, s, unit, y, start, place)
             y += BAR
         y += GAP
     axis = []
@@ -69,8 +75,8 @@ def bars(
     return _document(title, y + 30 + 18 * (len(used) // 4), axis + parts)
 
 
-def _bar(name: str, s: dict[str, float], unit: str, y: float, place) -> list[str]:
-    left, right, middle = LABELS, place(s["median"]), y + BAR / 2
+def _bar(name: str, s: dict[str, float], unit: str, y: float, origin: float, place) -> list[str]:
+    left, right, middle = place(origin), place(s["median"]), y + BAR / 2
     text = f"{name}: {s['median']:.4g} {unit} ({s['low']:.4g} to {s['high']:.4g})"
     start, length = min(left, right), abs(right - left)
     return [

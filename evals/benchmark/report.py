@@ -80,7 +80,7 @@ def speedups(rows: Sequence[dict[str, Any]]) -> str:
         if found:
             groups.append((name, found))
     names = sorted({row["baseline"] for row in rows if row.get("baseline")})
-    return bars(f"times faster than {' or '.join(names)}", "x", groups)
+    return bars(f"times faster than {' or '.join(names)}", "x", groups, origin=1.0)
 
 
 def latencies(rows: Sequence[dict[str, Any]]) -> str:

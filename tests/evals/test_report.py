@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from benchmark.drawing import LABELS, WIDTH, bars
 from benchmark.refusals import refusals
 from benchmark.report import backends, write
 from benchmark.timing import rank
@@ -86,3 +87,19 @@ def test_refusals_of_kernels_are_listed(report, tmp_path):
     assert refusals(report["rows"]) == {"native (no compiler)": {"exp", "sin"}}
     write(tmp_path, report)
     assert "native (no compiler)" in (tmp_path / "report.html").read_text()
+
+
+def test_what_is_slower_is_drawn_to_the_other_side():
+    spread = {"median": 0.5, "low": 0.4, "high": 0.6}
+    slow = ET.fromstring(bars("t", "x", [("a", [("e3nn", spread)])], origin=1.0))
+    fast = {name: 1 / value for name, value in spread.items()}
+    quick = ET.fromstring(bars("t", "x", [("a", [("e3nn", fast)])], origin=1.0))
+
+    def ends(root):
+        boxes = [e for e in root.iter("{http://www.w3.org/2000/svg}rect") if len(e)]
+        (box,) = boxes
+        return float(box.get("x")), float(box.get("x")) + float(box.get("width"))
+
+    assert ends(slow)[1] == pytest.approx(LABELS + WIDTH)  # axis from 0.1 to 1
+    assert ends(quick)[0] == pytest.approx(LABELS)  # axis from 1 to 10
+    assert ends(slow)[1] - ends(slow)[0] == pytest.approx(ends(quick)[1] - ends(quick)[0], abs=0.2)
