@@ -114,6 +114,40 @@ def segment_cases() -> list[Case]:
     return cases
 
 
+def linear_cases() -> list[Case]:
+    """Layers of a network: 32 or 128 channels, even and odd, degrees 0 to 2; two species."""
+    cases = []
+    for n, mul in ((N_ATOMS // 4, 32), (N_ATOMS, 128)):
+        blocks = [(1, mul), (1, mul), (3, mul), (3, mul), (5, mul), (5, mul)]
+        starts = np.cumsum([0] + [d * m for d, m in blocks]).tolist()
+        for n_y in (0, 2):
+            size = max(n_y, 1) * mul * mul
+            paths = tuple(
+                kernels.LinearPath(start, mul, 0, max(n_y, 1), i * size, start, mul, d, mul**-0.5)
+                for i, (start, (d, _)) in enumerate(zip(starts, blocks, strict=False))
+            )
+            spec = kernels.LinearSpec(starts[-1], n_y, len(paths) * size, starts[-1], paths)
+            arrays = [normal(n, starts[-1]), normal(len(paths) * size)]
+            arrays += [normal(n, n_y)] if n_y else []
+
+            def layer(x, w, *y, spec=spec):
+                return kernels.block_linear(spec, x, y[0] if y else None, w)
+
+            def pulled(x, w, *y, layer=layer):
+                return mx.grad(lambda q: (layer(q, w, *y) ** 2).sum())(x)
+
+            def to_weights(x, w, *y, layer=layer):
+                return mx.grad(lambda v: (layer(x, v, *y) ** 2).sum())(w)
+
+            name = f"linear map, {n} x {starts[-1]}" + (f", {n_y} species" if n_y else "")
+            cases += [
+                Case(name, layer, arrays, 5e-6),
+                Case(f"{name}, to x", pulled, arrays, 1e-5),
+                Case(f"{name}, to weights", to_weights, arrays, 1e-5),
+            ]
+    return cases
+
+
 def harmonics_cases() -> list[Case]:
     cases = []
     for lmax in (1, 2, 3, 4, 8, 11):
@@ -134,7 +168,7 @@ def harmonics_cases() -> list[Case]:
 
 
 def nesting_cases() -> list[Case]:
-    """Reverse over forward, third order, compiled, under vmap: on few rows, not timed."""
+    """Reverse over forward, third order, compiled, many at once: on few rows, not timed."""
     index = mx.array(np.random.default_rng(1).integers(0, 7, 40))
     x, v, many = normal(7, 3), normal(7, 3, 2)[:, :, 0], normal(4, 7, 3)
 
@@ -157,7 +191,7 @@ def nesting_cases() -> list[Case]:
         Case("reverse over forward", reverse_over_forward, [x, v], 2e-5, False),
         Case("third derivative", third, [x, v], 2e-5, False),
         Case("compiled", mx.compile(hvp), [x, v], 2e-5, False),
-        Case("vmap", lambda q, m: mx.vmap(lambda v: hvp(q, v))(m), [x, many], 2e-5, False),
+        Case("many", lambda q, m: kernels.each(lambda v: hvp(q, v))(m), [x, many], 2e-5, False),
     ]
 
 
@@ -231,7 +265,13 @@ def main() -> int:
     print(f"mlpot {mlpot.__version__}, MLX {mx.__version__}, {device}, {gpu.running_dialect()}")
     print(f"{N_EDGES} edges, {N_ATOMS} atoms; ms a call, {QUEUED} queued, median of {REPEATS}\n")
     print(f"{'':44s} {'error':>9s}       {'kernel':>9s} {'plain':>9s} {'ratio':>7s}")
-    cases = [*activation_cases(), *segment_cases(), *harmonics_cases(), *nesting_cases()]
+    cases = [
+        *activation_cases(),
+        *segment_cases(),
+        *linear_cases(),
+        *harmonics_cases(),
+        *nesting_cases(),
+    ]
     results = []
     for case in cases:
         if options.only in case.name:
