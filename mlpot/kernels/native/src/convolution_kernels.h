@@ -122,11 +122,12 @@ struct AdjointRows {
   T *w_bar, *s;
 };
 
-// Adjoints of one path of one edge, those whose pointer is not null:
+// Adjoints of one path of one edge:
 //   w_bar = sum_i x[i] u[i]  with  u[i] = sum_k M[i, k] g[k],
+// and with TO_Y
 //   s[i, k] += w x[i] g[k], summed over channels within each lane (the adjoint to y follows); the
 //   first path of a coupling sets s.
-template <class T, int D1, int D3, bool DIAGONAL, int NB, bool PARTIAL>
+template <class T, int D1, int D3, bool DIAGONAL, bool TO_Y, int NB, bool PARTIAL>
 MLPOT_INLINE void adjoint_channels(const AdjointShape& shape, const AdjointRows<T>& a, int64_t c,
                                    int n_lanes) {
   using S = Simd<T>;
@@ -134,76 +135,91 @@ MLPOT_INLINE void adjoint_channels(const AdjointShape& shape, const AdjointRows<
   constexpr int L = S::lanes;
   const int d1 = D1 ? D1 : shape.d1, d3 = D3 ? D3 : shape.d3;
   const typename S::Bits mask = PARTIAL ? S::first(n_lanes) : typename S::Bits{};
-  if (a.w_bar) {
-    V sum[NB] = {};
+  const bool set = shape.first_of_coupling && c == 0;
+  const T* __restrict m = a.m;
+  T* __restrict sums = a.s;
+  // Where there is room for it, g stays in registers.
+  constexpr bool kKept = D3 > 0 && kRegisters > 16;
+  V kept[kKept ? D3 : 1][NB];
+  if constexpr (kKept)
     MLPOT_UNROLL
-    for (int i = 0; i < d1; i++) {
-      V u[NB] = {};
+    for (int k = 0; k < D3; k++)
       MLPOT_UNROLL
-      for (int k = 0; k < d3; k++)
-        if (!DIAGONAL || i == k) {
-          const T mik = DIAGONAL ? a.m[i] : a.m[i * d3 + k];
-          MLPOT_UNROLL
-          for (int b = 0; b < NB; b++) u[b] += S::load(a.g + k * shape.out_stride + c + b * L) * mik;
-        }
-      MLPOT_UNROLL
-      for (int b = 0; b < NB; b++) sum[b] += S::load(a.x + i * shape.x_stride + c + b * L) * u[b];
-    }
-    MLPOT_UNROLL
-    for (int b = 0; b < NB; b++) {
-      if (PARTIAL)
-        S::store_first(a.w_bar + c + b * L, sum[b], n_lanes);
-      else
-        S::store(a.w_bar + c + b * L, sum[b]);
-    }
-  }
-  if (a.s) {
-    const bool set = shape.first_of_coupling && c == 0;
-    V w[NB];
+      for (int b = 0; b < NB; b++) kept[k][b] = S::load(a.g + k * shape.out_stride + c + b * L);
+  V w[NB], sum[NB] = {};
+  if (TO_Y)
     MLPOT_UNROLL
     for (int b = 0; b < NB; b++) w[b] = S::load(a.w + c + b * L);
+  MLPOT_UNROLL
+  for (int i = 0; i < d1; i++) {
+    V x[NB], wx[NB], u[NB] = {};
     MLPOT_UNROLL
-    for (int i = 0; i < d1; i++) {
-      V wx[NB];
-      MLPOT_UNROLL
-      for (int b = 0; b < NB; b++) wx[b] = w[b] * S::load(a.x + i * shape.x_stride + c + b * L);
-      MLPOT_UNROLL
-      for (int k = 0; k < d3; k++)
-        if (!DIAGONAL || i == k) {
-          T* p = a.s + (DIAGONAL ? i : i * d3 + k) * L;
-          V sum = {};
-          MLPOT_UNROLL
-          for (int b = 0; b < NB; b++) sum += wx[b] * S::load(a.g + k * shape.out_stride + c + b * L);
-          if (PARTIAL) sum = S::keep(sum, mask);
-          S::store(p, set ? sum : S::load(p) + sum);
-        }
+    for (int b = 0; b < NB; b++) {
+      x[b] = S::load(a.x + i * shape.x_stride + c + b * L);
+      if (TO_Y) wx[b] = w[b] * x[b];
     }
+    MLPOT_UNROLL
+    for (int k = 0; k < d3; k++)
+      if (!DIAGONAL || i == k) {
+        const int ik = DIAGONAL ? i : i * d3 + k;
+        V s = {};
+        MLPOT_UNROLL
+        for (int b = 0; b < NB; b++) {
+          const V g = kKept ? kept[kKept ? k : 0][b] : S::load(a.g + k * shape.out_stride + c + b * L);
+          u[b] += g * m[ik];
+          if (TO_Y) s += wx[b] * g;
+        }
+        if (TO_Y) {
+          if (PARTIAL) s = S::keep(s, mask);
+          S::store(sums + ik * L, set ? s : S::load(sums + ik * L) + s);
+        }
+      }
+    MLPOT_UNROLL
+    for (int b = 0; b < NB; b++) sum[b] += x[b] * u[b];
+  }
+  MLPOT_UNROLL
+  for (int b = 0; b < NB; b++) {
+    if (PARTIAL)
+      S::store_first(a.w_bar + c + b * L, sum[b], n_lanes);
+    else
+      S::store(a.w_bar + c + b * L, sum[b]);
   }
 }
 
 template <class T>
 using Adjoint = void (*)(const AdjointShape&, const AdjointRows<T>&);
 
-template <class T, int D1, int D3, bool DIAGONAL>
+template <class T, int D1, int D3, bool DIAGONAL, bool TO_Y>
 __attribute__((noinline)) void adjoint(const AdjointShape& shape, const AdjointRows<T>& a) {
   constexpr int L = Simd<T>::lanes, NB = 2;
   int64_t c = 0;
   for (; c + NB * L <= shape.mul; c += NB * L)
-    adjoint_channels<T, D1, D3, DIAGONAL, NB, false>(shape, a, c, L);
+    adjoint_channels<T, D1, D3, DIAGONAL, TO_Y, NB, false>(shape, a, c, L);
   for (; c < shape.mul; c += L) {
     const int n_lanes = shape.mul - c < L ? int(shape.mul - c) : L;
     if (n_lanes == L)
-      adjoint_channels<T, D1, D3, DIAGONAL, 1, false>(shape, a, c, L);
+      adjoint_channels<T, D1, D3, DIAGONAL, TO_Y, 1, false>(shape, a, c, L);
     else
-      adjoint_channels<T, D1, D3, DIAGONAL, 1, true>(shape, a, c, n_lanes);
+      adjoint_channels<T, D1, D3, DIAGONAL, TO_Y, 1, true>(shape, a, c, n_lanes);
   }
+}
+
+// Without and with the sums for the adjoint to y.
+template <class T>
+struct Adjoints {
+  Adjoint<T> to_w, to_both;
+};
+
+template <class T, int D1, int D3, bool DIAGONAL>
+constexpr Adjoints<T> adjoints() {
+  return {adjoint<T, D1, D3, DIAGONAL, false>, adjoint<T, D1, D3, DIAGONAL, true>};
 }
 
 // The compiled kernel of each pair of sizes; the slot of an unusual size is the one for any.
 template <class T>
 struct Kernels {
   AddEdges<T> add;
-  Adjoint<T> adjoint;
+  Adjoints<T> adjoint;
 };
 
 template <class T>
@@ -211,15 +227,15 @@ Kernels<T> kernels_of(int d_in, int d_out, bool diagonal) {
   if (diagonal) {
     switch (d_in) {
       case 3:
-        return {add_edges<T, 3, 3, true>, adjoint<T, 3, 3, true>};
+        return {add_edges<T, 3, 3, true>, adjoints<T, 3, 3, true>()};
       case 5:
-        return {add_edges<T, 5, 5, true>, adjoint<T, 5, 5, true>};
+        return {add_edges<T, 5, 5, true>, adjoints<T, 5, 5, true>()};
       case 7:
-        return {add_edges<T, 7, 7, true>, adjoint<T, 7, 7, true>};
+        return {add_edges<T, 7, 7, true>, adjoints<T, 7, 7, true>()};
     }
   }
 #define MLPOT_CASE(DI, DO) \
-  if (d_in == DI && d_out == DO) return {add_edges<T, DI, DO, false>, adjoint<T, DI, DO, false>};
+  if (d_in == DI && d_out == DO) return {add_edges<T, DI, DO, false>, adjoints<T, DI, DO, false>()};
 #define MLPOT_CASES(DI) MLPOT_CASE(DI, 1) MLPOT_CASE(DI, 3) MLPOT_CASE(DI, 5) MLPOT_CASE(DI, 7)
   MLPOT_CASES(1)
   MLPOT_CASES(3)
@@ -227,7 +243,7 @@ Kernels<T> kernels_of(int d_in, int d_out, bool diagonal) {
   MLPOT_CASES(7)
 #undef MLPOT_CASES
 #undef MLPOT_CASE
-  return {add_edges_any<T>, adjoint<T, 0, 0, false>};
+  return {add_edges_any<T>, adjoints<T, 0, 0, false>()};
 }
 
 }  // namespace mlpot

@@ -157,7 +157,7 @@ void convolve_x(const Plan& plan, const Edges& edges, const T* y, const T* w, co
 template <class T>
 struct AdjointStep {
   AdjointShape shape;
-  Adjoint<T> kernel;
+  Adjoints<T> kernels;
   int x_offset, w_offset, out_offset, m;
 };
 
@@ -200,22 +200,23 @@ class EdgeAdjoints {
 
   // Memory of a thread.
   struct Room {
-    std::vector<T> m, s;
+    std::vector<T> m, s, w_bar;
   };
   Room room() const {
     return {std::vector<T>(tables_.straight.size),
-            std::vector<T>(tables_.straight.size * Simd<T>::lanes)};
+            std::vector<T>(tables_.straight.size * Simd<T>::lanes), std::vector<T>(plan_.n_weights)};
   }
 
   // y_bar (dim_y) and w_bar (n_weights) of edge e; either may be null, w too without y_bar.
   void of(int64_t e, const T* w, Room& room, T* y_bar, T* w_bar) const {
     const T *x = x_.row(edges_.senders[e]), *g = g_.row(edges_.receivers[e]);
     if (w_bar) tables_.straight.make(y_ + e * plan_.dim_y, room.m.data());
+    T* to = w_bar ? w_bar : room.w_bar.data();
     for (const AdjointStep<T>& step : steps_)
-      step.kernel(step.shape,
-                  {x + step.x_offset, w ? w + step.w_offset : nullptr, g + step.out_offset,
-                   room.m.data() + step.m, w_bar ? w_bar + step.w_offset : nullptr,
-                   y_bar ? room.s.data() + int64_t(step.m) * Simd<T>::lanes : nullptr});
+      (y_bar ? step.kernels.to_both : step.kernels.to_w)(
+          step.shape, {x + step.x_offset, w ? w + step.w_offset : nullptr, g + step.out_offset,
+                       room.m.data() + step.m, to + step.w_offset,
+                       room.s.data() + int64_t(step.m) * Simd<T>::lanes});
     if (y_bar) adjoint_to_y(tables_, room.s.data(), y_bar, plan_.dim_y);
   }
 

@@ -36,10 +36,11 @@ struct RadialTable {
     if (!rows) return combine_together(n_edges, e, w);
     for (int q = 0; q < n_edges; q++) {
       T* to = w + q * stride();
+      const T* next = rows_of(e[std::min(q + 1, n_edges - 1)]);
       if (n_coefficients == kHermite)
-        combine_one<kHermite>(rows_of(e[q]), coefficients_of(e[q]), to);
+        combine_one<kHermite>(rows_of(e[q]), next, coefficients_of(e[q]), to);
       else
-        combine_one<0>(rows_of(e[q]), coefficients_of(e[q]), to);
+        combine_one<0>(rows_of(e[q]), next, coefficients_of(e[q]), to);
     }
   }
 
@@ -73,10 +74,14 @@ struct RadialTable {
     return n_lanes == S::lanes ? S::load(p) : S::load_first(p, n_lanes);
   }
 
+  // Tables are larger than the second-level cache, and what an edge needs of it is predictable to
+  // nobody else: the rows of the next edge are fetched along with these.
   template <int M>
-  __attribute__((noinline)) void combine_one(const T* t, const T* b, T* w) const {
+  __attribute__((noinline)) void combine_one(const T* t, const T* next, const T* b, T* w) const {
     for_columns([&](int64_t c, int n_lanes) {
       if constexpr (M > 0) {
+        MLPOT_UNROLL
+        for (int m = 0; m < M; m++) __builtin_prefetch(next + m * n_weights + c);
         V even = load(t + c, n_lanes) * b[0], odd = load(t + n_weights + c, n_lanes) * b[1];
         MLPOT_UNROLL
         for (int m = 2; m < M; m += 2) {
