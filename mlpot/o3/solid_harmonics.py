@@ -40,7 +40,7 @@ _LARGEST_SHARED_DEGREE = 3
 
 
 def solid_harmonics(
-    lmax: int, x: Float[mx.array, "n_vectors 3"]
+    lmax: int, x: Float[mx.array, "n_vectors 3"], use_custom_kernel: bool | None = None
 ) -> Float[mx.array, "n_vectors components"]:
     """Harmonic polynomials of all degrees 0..lmax, in component normalisation.
 
@@ -49,19 +49,22 @@ def solid_harmonics(
     Args:
         lmax: largest degree.
         x: (n_vectors, 3).
+        use_custom_kernel: None takes kernels where they are faster, True always, False never;
+            derivatives keep the choice.
 
     Returns:
         (n_vectors, (lmax + 1)^2), the components of degree l at l^2..(l+1)^2 - 1.
     """
-    return _solid_harmonics(lmax)(x)
+    return _solid_harmonics(lmax, use_custom_kernel)(x)
 
 
 @cache
-def _solid_harmonics(lmax: int) -> Callable[[mx.array], mx.array]:
+def _solid_harmonics(lmax: int, use: bool | None) -> Callable[[mx.array], mx.array]:
     @CustomFunction
     def function(x):
         x = fixed(x)
-        if dispatch.choose("harmonics", gpu.offers(lambda: harmonics_refusal(lmax, x))) in _GPU:
+        offers = gpu.offers(lambda: harmonics_refusal(lmax, x))
+        if dispatch.choose("harmonics", offers, use) in _GPU:
             return _gpu_kernels(lmax).values(x)
         return _values(lmax, x)
 
@@ -70,26 +73,26 @@ def _solid_harmonics(lmax: int) -> Callable[[mx.array], mx.array]:
         (x,), (cotangent,), (output,) = as_tuple(x), as_tuple(cotangent), as_tuple(output)
         if lmax == 0:
             return mx.zeros_like(x)
-        return _form(lmax).gradient("t", {"y": output, "c": cotangent})
+        return _form(lmax, use).gradient("t", {"y": output, "c": cotangent})
 
     @function.jvp
     def _(x, tangent):
         (x,), (tangent,) = as_tuple(x), as_tuple(tangent)
         if lmax == 0:
             return mx.zeros((x.shape[0], 1), dtype=x.dtype)
-        return _form(lmax).gradient("c", {"y": solid_harmonics(lmax, x), "t": tangent})
+        return _form(lmax, use).gradient("c", {"y": function(x), "t": tangent})
 
     return function
 
 
 @cache
-def _form(lmax: int) -> MultilinearForm:
+def _form(lmax: int, use: bool | None) -> MultilinearForm:
     """T(y, c, t): y and c (n_vectors, components), t (n_vectors, 3)."""
 
     def evaluate(targets: tuple[str, ...], arrays: Arrays, _index) -> Sequence[mx.array]:
         name = f"harmonics.{''.join(targets)}"
         offers = gpu.offers(lambda: harmonics_refusal(lmax, *arrays.values()))
-        if dispatch.choose(name, offers) in _GPU:
+        if dispatch.choose(name, offers, use) in _GPU:
             return _gpu_kernels(lmax).gradients(targets, arrays)
         return [_GRADIENTS[target](lmax, arrays) for target in targets]
 

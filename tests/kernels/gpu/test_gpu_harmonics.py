@@ -48,7 +48,7 @@ def test_gradients_of_the_form(lmax, n, targets):
     for target, gradient in zip(targets, found, strict=True):
         others = [r for r in harmonics.ROLES if r != target]
         wanted = in_float64(
-            lambda a, b, role=target, names=others: _form(lmax).gradient(
+            lambda a, b, role=target, names=others: _form(lmax, None).gradient(
                 role, dict(zip(names, (a, b), strict=True))
             ),
             *(arrays[r] for r in others),
@@ -123,6 +123,29 @@ def test_refusals():
         found = harmonics.harmonics_refusal(harmonics.LARGEST_DEGREE + 1, x)
         assert "harmonics of degree 12 (the kernels end at 11)" in (found or "")
         assert harmonics.harmonics_refusal(2, mx.zeros((0, 3))) == "an array is empty"
+
+
+@pytest.mark.parametrize("use_custom_kernel", [None, True, False])
+def test_switch_holds_for_derivatives(use_custom_kernel):
+    x = random_array((2, 3))
+
+    def energy(q):
+        return (solid_harmonics(2, q, use_custom_kernel) ** 3).sum()
+
+    def hvp(q):
+        return mx.jvp(mx.grad(energy), [q], [q])[1][0]
+
+    with emulated_gpu() as device:
+        found = hvp(x)
+        mx.eval(found)
+    assert_close(
+        found, in_float64(lambda q: mx.jvp(mx.grad(plain_energy), [q], [q])[1][0], x), 3e-6
+    )
+    assert bool(device.kernels) == (use_custom_kernel is not False)
+
+
+def plain_energy(q):
+    return (solid_harmonics(2, q, False) ** 3).sum()
 
 
 def test_what_is_refused_runs_in_plain_mlx():
