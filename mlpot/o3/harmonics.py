@@ -27,6 +27,7 @@ def spherical_harmonics(
     x: Real[mx.array, "*batch 3"],
     normalize: bool,
     normalization: str = "integral",
+    use_custom_kernel: bool | None = None,
 ) -> Float[mx.array, "*batch dim"]:
     """Real spherical harmonics of vectors; see SphericalHarmonics.
 
@@ -35,16 +36,17 @@ def spherical_harmonics(
         x: (..., 3).
         normalize: divide the vectors by their length first.
         normalization: ``"integral"``, ``"component"`` or ``"norm"``.
+        use_custom_kernel: see SphericalHarmonics.
 
     Returns:
         (..., dim), one block after another in the order of ``l``.
 
     Raises:
         ValueError: wrong shape, unknown normalization, or irreps with parities that no function
-            of one vector has.
+            of one vector has, or kernels are forced and there is none for ``x``.
     """
     key = l if isinstance(l, int | str | Irrep | Irreps) else tuple(l)
-    return _cached(key, bool(normalize), normalization)(x)
+    return _cached(key, bool(normalize), normalization, use_custom_kernel)(x)
 
 
 class SphericalHarmonics(nn.Module):
@@ -65,6 +67,8 @@ class SphericalHarmonics(nn.Module):
         normalization: one of the three above.
         irreps_in: ``"1o"`` (a vector) or ``"1e"`` (a pseudovector). If None, the parity that
             ``irreps_out`` has at odd degrees.
+        use_custom_kernel: None takes kernels where they are faster, True always, False never; the
+            results are the same, and so are derivatives in any nesting.
 
     Raises:
         ValueError: unknown normalization, or a parity in ``irreps_out`` that does not follow from
@@ -77,8 +81,10 @@ class SphericalHarmonics(nn.Module):
         normalize: bool,
         normalization: str = "integral",
         irreps_in: str | Irrep | Irreps | None = None,
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__()
+        self.use_custom_kernel = use_custom_kernel
         self.normalize = normalize
         self.normalization = check_normalization(normalization)
         self.irreps_in, self.irreps_out = _irreps(irreps_out, irreps_in)
@@ -102,7 +108,7 @@ class SphericalHarmonics(nn.Module):
         vectors = x.reshape(-1, 3)
         if self.normalize:
             vectors = _directions(vectors)
-        values = solid_harmonics(self._lmax, vectors)
+        values = solid_harmonics(self._lmax, vectors, self.use_custom_kernel)
         if self._degrees != tuple(range(self._lmax + 1)):
             ends = [(l + 1) ** 2 for l in range(self._lmax)]
             pieces = mx.split(values, ends, axis=1)
@@ -116,8 +122,10 @@ class SphericalHarmonics(nn.Module):
 
 
 @lru_cache(maxsize=64)
-def _cached(l, normalize: bool, normalization: str) -> SphericalHarmonics:
-    return SphericalHarmonics(l, normalize, normalization)
+def _cached(
+    l, normalize: bool, normalization: str, use_custom_kernel: bool | None
+) -> SphericalHarmonics:
+    return SphericalHarmonics(l, normalize, normalization, use_custom_kernel=use_custom_kernel)
 
 
 def check_normalization(normalization: str) -> str:

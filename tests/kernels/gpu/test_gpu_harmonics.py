@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu, random_array, to_float64
 
-from mlpot import kernels
+from mlpot import kernels, o3
 from mlpot.kernels.gpu import harmonics
 from mlpot.o3.solid_harmonics import _form, _gpu_kernels, solid_harmonics
 
@@ -154,3 +154,29 @@ def test_what_is_refused_runs_in_plain_mlx():
         found = solid_harmonics(2, x)
     assert device.kernels == []
     assert_close(found, in_float64(lambda v: solid_harmonics(2, v), x), 1e-6)
+
+
+@pytest.mark.parametrize("use_custom_kernel", [None, True, False])
+def test_switch_of_the_public_function(use_custom_kernel):
+    x = random_array((4, 3))
+
+    def function(q):
+        return o3.spherical_harmonics([2, 1], q, True, "norm", use_custom_kernel)
+
+    with emulated_gpu() as device:
+        found = function(x)
+        mx.eval(found)
+    with kernels.use("reference"):
+        wanted = o3.spherical_harmonics([2, 1], to_float64(x), True, "norm")
+    assert_close(found, wanted, 1e-6)
+    assert device.kernels == ([] if use_custom_kernel is False else ["harmonics_2"])
+
+
+def test_kernels_that_there_are_not_cannot_be_forced():
+    x = random_array((2, 3))
+    lmax = harmonics.LARGEST_DEGREE + 1
+    with emulated_gpu(), pytest.raises(ValueError, match="harmonics of degree 12"):
+        o3.spherical_harmonics(lmax, x, True, use_custom_kernel=True)
+    with emulated_gpu() as device:
+        assert o3.spherical_harmonics(lmax, x, True).shape == (2, 2 * lmax + 1)
+    assert device.kernels == []
