@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Real
 
 from mlpot.kernels import Constant
+from mlpot.kernels.splitting import split
 
 from .arrays import check_last_axis
 from .irrep import Irrep
@@ -110,8 +111,7 @@ class SphericalHarmonics(nn.Module):
             vectors = _directions(vectors)
         values = solid_harmonics(self._lmax, vectors, self.use_custom_kernel)
         if self._degrees != tuple(range(self._lmax + 1)):
-            ends = [(l + 1) ** 2 for l in range(self._lmax)]
-            pieces = mx.split(values, ends, axis=1)
+            pieces = split(values, [2 * l + 1 for l in range(self._lmax + 1)])
             values = mx.concatenate([pieces[l] for l in self._degrees], axis=1)
         if self._scale is not None:
             values = values * self._scale(x.dtype)

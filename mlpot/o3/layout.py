@@ -12,6 +12,8 @@ from typing import Literal
 import mlx.core as mx
 from jaxtyping import Float
 
+from mlpot.kernels.splitting import split
+
 from .irreps import Irreps
 
 Layout = Literal["mul_ir", "ir_mul"]
@@ -29,21 +31,10 @@ def check_layout(layout: str) -> Layout:
 
 
 def split_columns(x: mx.array, widths: Sequence[int], axis: int = -1) -> list[mx.array]:
-    """Consecutive pieces of the given widths along an axis; empty pieces are allowed.
-
-    One split instead of slices: its backward pass is one concatenation, that of every slice
-    fills a whole array with zeros.
-    """
+    """Consecutive pieces of the given widths along an axis; empty pieces are allowed."""
     axis = axis % x.ndim
     wanted = [w for w in widths if w > 0]
-    if len(wanted) > 1:
-        ends, total = [], 0
-        for width in wanted[:-1]:
-            total += width
-            ends.append(total)
-        pieces = iter(mx.split(x, ends, axis=axis))
-    else:
-        pieces = iter([x])
+    pieces = iter(split(x, wanted, axis) if wanted else [])
 
     def empty() -> mx.array:
         shape = list(x.shape)
