@@ -154,8 +154,8 @@ class GatePointsLayers(mlx.nn.Module):
             features = [self.radial_functions(length)]
             if self._invariant:
                 invariants = mx.concatenate([z[:, part] for part in self._invariant], axis=1)
-                features += [kernels.gather(invariants, edges.senders)]
-                features += [kernels.gather(invariants, edges.receivers)]
+                features += [kernels.gather(invariants, edges.senders, edges.by_sender)]
+                features += [kernels.gather(invariants, edges.receivers, edges.by_receiver)]
             scalars = mx.concatenate(features, axis=1)
         for layer in self.layers:
             x = layer.on_edges(x, z, edges, attributes, scalars)

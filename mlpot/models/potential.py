@@ -190,15 +190,16 @@ class Potential(mlx.nn.Module):
             return mx.zeros((graph.n_atoms,), dtype=mx.bool_)
         fixed = mx.stop_gradient(vectors)
         near = (mx.sum(fixed * fixed, axis=-1) < self.cutoff**2).astype(fixed.dtype)
-        return kernels.segment_sum(near, graph.edges.receivers, graph.n_atoms) > 0
+        edges = graph.edges
+        return kernels.segment_sum(near, edges.receivers, graph.n_atoms, edges.by_receiver) > 0
 
     def interaction_energy(
         self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None
     ) -> Float[mx.array, " n_graphs"]:
         """Energy of each structure without the E0 of its atoms, (n_graphs,), eV."""
-        return kernels.segment_sum(
-            self.node_energies(graph, vectors), graph.node_graph, graph.n_graphs
-        )
+        nodes = self.node_energies(graph, vectors)
+        order = kernels.SegmentOrder()  # node_graph is nondecreasing
+        return kernels.segment_sum(nodes, graph.node_graph, graph.n_graphs, order)
 
     def reference_energy(self, graph: Graph) -> Float[np.ndarray, " n_graphs"]:
         """Sum of the E0 of each structure, (n_graphs,), eV, float64 on the host."""
