@@ -20,7 +20,17 @@ _VECTORS = {
     "force": "eV Angstrom-1",
     "image": "",
 }
+_FIELDS = {
+    "position": "positions",
+    "velocity": "velocities",
+    "force": "forces",
+    "image": "images",
+}
 _CHUNK_BYTES = 1 << 18
+#: Frames are handed to HDF5 together, up to so many atoms: each call costs a while.
+_WAITING_ATOMS = 20_000
+#: So much may wait for the disk.
+_CHANGED_BYTES = 1 << 26
 
 
 class H5MDFile:
@@ -46,6 +56,7 @@ class H5MDFile:
         if n_frames is None:
             path.unlink(missing_ok=True)
             recover(path)
+        self._waiting: list[Frame] = []
         self._file = JournaledFile(path)
         self._h5: Any = h5py.File(self._file, "r+" if n_frames is not None else "w")
         if n_frames is None:
@@ -115,28 +126,33 @@ class H5MDFile:
                 element[part].resize(n_frames, axis=0)
 
     def write(self, frame: Frame) -> None:
-        """Append a frame; on its way to the disk with `flush`."""
-        parts = dict(frame.parts())
+        """Append a frame; on its way to the disk with `flush`, or when there are many."""
+        self._waiting.append(frame)
+        if len(self._waiting) >= max(1, _WAITING_ATOMS // len(frame.numbers)):
+            self._put()
+            if self._file.changed_bytes > _CHANGED_BYTES:
+                self._commit()
+
+    def _put(self) -> None:
+        """Hand all frames that wait to HDF5."""
+        frames, self._waiting = self._waiting, []
+        if not frames:
+            return
+        parts = dict(frames[0].parts())
         for name, key, element in self._elements():
             part = parts[name]
-            graph = int(frame.node_graph[part.start])
-            value = {
-                "position": lambda p: frame.positions[p],
-                "velocity": lambda p: frame.velocities[p],
-                "force": lambda p: frame.forces[p],
-                "image": lambda p: frame.images[p],
-                "edges": lambda _, g=graph: frame.cells[g],
-                "energy": lambda _, g=graph: frame.energies[g],
-            }[key](part)
-            number = len(element["step"])
+            graph = int(frames[0].node_graph[part.start])
+            values = [_value(frame, key, part, graph) for frame in frames]
+            first = len(element["step"])
             for dataset in ("value", "step", "time"):
-                element[dataset].resize(number + 1, axis=0)
-            element["value"][number] = value
-            element["step"][number] = frame.step
-            element["time"][number] = frame.time
+                element[dataset].resize(first + len(frames), axis=0)
+            element["value"][first:] = np.stack(values)
+            element["step"][first:] = [frame.step for frame in frames]
+            element["time"][first:] = [frame.time for frame in frames]
 
     def flush(self) -> None:
         """Put all frames into the file, as one change."""
+        self._put()
         self._commit()
 
     def _commit(self) -> None:
@@ -146,9 +162,16 @@ class H5MDFile:
     def close(self) -> None:
         """Finish the file."""
         if self._h5:
+            self._put()
             self._h5.close()
             self._file.commit()
             self._file.close()
+
+
+def _value(frame: Frame, key: str, part: slice, graph: int) -> np.ndarray:
+    if key in ("edges", "energy"):
+        return np.asarray((frame.cells if key == "edges" else frame.energies)[graph])
+    return getattr(frame, _FIELDS[key])[part]
 
 
 def read_h5md(path: Path, name: str | None = None) -> dict[str, np.ndarray]:

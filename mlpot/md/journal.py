@@ -54,6 +54,11 @@ class JournaledFile(io.RawIOBase):
         self._place = 0
         self._changed = False
 
+    @property
+    def changed_bytes(self) -> int:
+        """Size of what waits for `commit`."""
+        return len(self._pages) * _PAGE
+
     def readable(self) -> bool:
         """Always."""
         return True
