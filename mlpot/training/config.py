@@ -60,6 +60,12 @@ class TrainConfig(StrictModel):
 
     r_max: float = key(..., "Cutoff radius of the interaction.", unit="Angstrom", gt=0)
     model: NamedBackbone = key(V2106Config(), "The network: v2106 or gate_points, by its name.")
+    start_from: str | None = key(
+        None,
+        "Model to go on from: a file, or the name of a published potential that was fetched. Its "
+        "network, cutoff and repulsion are kept (leave model and zbl out, r_max is its cutoff), "
+        "its E0s are fitted anew unless E0s are given.",
+    )
     zbl: bool = key(True, "Screened nuclear repulsion where atoms come closer than bonds are.")
     E0s: ReferenceEnergies = key(
         "auto",
@@ -122,6 +128,11 @@ class TrainConfig(StrictModel):
     def _consistent(self) -> TrainConfig:
         if self.valid_file is not None and "valid_fraction" in self.model_fields_set:
             raise ValueError("valid_file and valid_fraction exclude each other: leave one out")
+        given = {"model", "zbl"} & self.model_fields_set
+        if self.start_from is not None and given:
+            raise ValueError(
+                f"start_from brings its own {' and '.join(sorted(given))}: leave that out"
+            )
         if self.dtype == "float64" and self.device == "gpu":
             raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
         if not any(self.weights().values()):
@@ -142,6 +153,8 @@ class TrainConfig(StrictModel):
         data = self.model_dump(mode="json")
         if self.valid_file is not None:
             del data["valid_fraction"]
+        if self.start_from is not None:
+            del data["model"], data["zbl"]
         if isinstance(self.E0s, dict):
             data["E0s"] = {symbol(z): energy for z, energy in self.E0s.items()}
         return data
@@ -175,4 +188,6 @@ def load_config(path: str | os.PathLike[str]) -> TrainConfig:
         files = getattr(config, name)
         if files is not None:
             changes[name] = [str(folder / file) for file in as_list(files)]
+    if config.start_from is not None and (folder / config.start_from).is_file():
+        changes["start_from"] = str(folder / config.start_from)
     return config.model_copy(update=changes)

@@ -18,6 +18,7 @@ from mlpot.models import Potential, PotentialConfig
 
 from .config import TrainConfig, as_list
 from .names import set_names
+from .starting import started_potential
 
 
 @dataclass
@@ -93,7 +94,7 @@ def read_data(config: TrainConfig) -> TrainingData:
 
 
 def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
-    """The potential at the start: statistics of the training data, weights from the seed.
+    """The potential at the start: statistics of the data, weights from the seed; or another model.
 
     Raises:
         ValueError: reference energies are missing.
@@ -102,17 +103,21 @@ def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
     # Trained on energies alone, the scale is only the unit of the network.
     has_forces = any(frame.forces is not None for frame in data.train)
     mx.random.seed(config.seed)
-    potential = Potential(
-        PotentialConfig(
-            numbers=numbers,
-            cutoff=config.r_max,
-            model=config.model,
-            E0s=reference_energies(config, data, numbers),
-            scale=datasets.force_rms(data.train) if has_forces else 1.0,
-            avg_num_neighbors=_neighbors(config, data),
-            zbl=config.zbl,
+    if config.start_from is not None:
+        asked = None if _fits_E0s(config, data) else reference_energies(config, data, numbers)
+        potential = started_potential(config, data.train, asked)
+    else:
+        potential = Potential(
+            PotentialConfig(
+                numbers=numbers,
+                cutoff=config.r_max,
+                model=config.model,
+                E0s=reference_energies(config, data, numbers),
+                scale=datasets.force_rms(data.train) if has_forces else 1.0,
+                avg_num_neighbors=_neighbors(config, data),
+                zbl=config.zbl,
+            )
         )
-    )
     if config.dtype == "float64":
         potential.set_dtype(mx.float64)
     mx.eval(potential.parameters())
@@ -165,7 +170,7 @@ def statistics(potential: Potential, data: TrainingData) -> dict:
     """What the model took from the data, for the run's folder."""
     config = potential.config
     return {
-        "E0s [eV]": {symbol(z): energy for z, energy in sorted(config.E0s.items())},
+        "E0s [eV]": {symbol(z): config.E0s[z] for z in _elements(data.train) if z in config.E0s},
         "scale, RMS force [eV/Angstrom]": config.scale,
         "average number of neighbors": config.avg_num_neighbors,
         "cutoff [Angstrom]": config.cutoff,
