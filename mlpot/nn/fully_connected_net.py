@@ -9,6 +9,8 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
+from mlpot.kernels.splitting import split
+
 from .normalization_constants import Convention, Function, activation_constant, resolve
 
 
@@ -115,7 +117,8 @@ class FullyConnectedNet(mlx.nn.Module):
         for i in range(self.n_layers - 1):
             scale, activated = self._scales[i]
             matrix = self[f"layer{i}"].weight.astype(x.dtype) * scale
-            x, first, second = mx.split(mx.concatenate([x, first, second]) @ matrix, 3)
+            stacked = mx.concatenate([x, first, second]) @ matrix
+            x, first, second = split(stacked, [x.shape[0]] * 3, axis=0)
             if activated:
                 act = self.act
                 assert act is not None

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import sqrt
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -117,14 +116,14 @@ def _values(lmax: int, x: mx.array) -> mx.array:
 
 def _lower(lmax: int, y: mx.array) -> list[mx.array]:
     """Rows of y below each group of degrees."""
-    pieces: Any = mx.split(y.T, [high * high for _, high in _groups(lmax)], axis=0)
-    return pieces[:-1]
+    # Slices: two equal splits of one array break mx.compile, see kernels/splitting.py.
+    return [y.T[(low - 1) ** 2 : high * high] for low, high in _groups(lmax)]
 
 
 def _contracted(lmax: int, c: mx.array) -> list[mx.array]:
     """sum_m G[m, k, j] c[m] as (3, components below, n_vectors), for each group of degrees."""
     groups = _groups(lmax)
-    upper = mx.split(c.T, [low * low for low, _ in groups], axis=0)[1:]
+    upper = [c.T[low * low : (high + 1) ** 2] for low, high in groups]
     return [
         (_derivative_table(low, high, False)(c.dtype) @ part).reshape(
             3, high * high - (low - 1) ** 2, -1
