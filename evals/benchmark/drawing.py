@@ -11,6 +11,7 @@ COLORS = {
     "mlpot-reference": "#9ecae1",
     "mlpot-reference-compiled": "#6baed6",
     "mlpot-kernels": "#d95f0e",
+    "mlpot-kernels-exact": "#fdae6b",
     "mlpot-kernels-compiled": "#993404",
     "cuequivariance": "#31a354",
     "e3nn-mlx": "#756bb1",

@@ -24,6 +24,17 @@ def describe(command: str) -> dict:
     }
 
 
+def busy(environment: dict) -> str:
+    """A warning if the machine had other things to do when the run began, else ""."""
+    load, cores = environment["load"][0], environment["cores"]
+    if load <= 0.5 * cores:
+        return ""
+    return (
+        f"the machine was busy: load {load} on {cores} cores at the start. Threads then wait for "
+        "each other, and speedups over packages with several threads come out too large"
+    )
+
+
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -68,6 +68,11 @@ _ALL = (
         environment=_REFERENCE,
     ),
     Implementation("mlpot-kernels", "for_mlpot", "mlpot", environment=_KERNELS),
+    # Radial networks at each edge in place of their tables.
+    Implementation(
+        "mlpot-kernels-exact", "for_mlpot", "mlpot", cases=("potential",),
+        environment=(*_KERNELS, ("BENCHMARK_RADIAL", "exact")), devices=("cpu",),
+    ),
     # With kernels little is left to compile. On CPUs it still is a C++ compiler for each piece.
     Implementation(
         "mlpot-kernels-compiled", "for_mlpot", "mlpot", compiled=True, environment=_KERNELS,

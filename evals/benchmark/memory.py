@@ -13,8 +13,10 @@ from .implementations import Implementation
 from .process import WorkerFailedError
 from .structures import SPACING, large_cluster
 
-#: Of the first system, and how the sizes grow.
-FIRST, FACTOR = 1000, 2
+#: Atoms of the first system.
+FIRST = {"cpu": 1000, "gpu": 32_000}
+#: Steps of bisection between the last system that fits and the first that does not.
+REFINEMENTS = 2
 #: About 14 neighbours in the bulk of the grid.
 CUTOFF = 1.45 * SPACING
 SETTINGS = {"mul": 32, "layers": 2, "lmax": 2}
@@ -23,21 +25,38 @@ SETTINGS = {"mul": 32, "layers": 2, "lmax": 2}
 def measure(
     machine: Machine, implementations: Sequence[Implementation], limit: float, versions: dict
 ) -> list[dict]:
-    """Rows of growing systems for each implementation of the potential.
+    """Rows of growing systems for each implementation of the potential, a fresh process each.
 
-    The sizes double until one does not fit, or the limit (GiB) is passed. A fresh process each.
+    The sizes double until the peak passes the limit (GiB) or a system does not fit; then the
+    largest that fits is narrowed down.
     """
     rows: list[dict] = []
     for implementation in implementations:
         case = Case("potential", "", SETTINGS, ("forces",), ())
-        if not implementation.takes(case, "forces", machine.device):
-            continue
-        n, going = FIRST, True
-        while going:
-            row = one(machine, implementation, n, versions)
-            rows.append(row)
-            going = row["status"] == "ok" and row["peak_bytes"] < limit * 2**30
-            n *= FACTOR
+        if implementation.takes(case, "forces", machine.device):
+            rows += grow(
+                lambda n, i=implementation: one(machine, i, n, versions),
+                FIRST[machine.device],
+                limit * 2**30,
+            )
+    return rows
+
+
+def grow(run, first: int, limit: float) -> list[dict]:
+    """Rows of ``run(n_atoms)`` for n_atoms as `measure` says; ``limit`` in bytes."""
+    rows = [run(first)]
+    while rows[-1]["status"] == "ok" and rows[-1]["peak_bytes"] < limit:
+        rows.append(run(2 * rows[-1]["n_atoms"]))
+    fits = [row["n_atoms"] for row in rows if row["status"] == "ok"]
+    if rows[-1]["status"] == "ok" or not fits:
+        return rows
+    good, bad = max(fits), rows[-1]["n_atoms"]
+    for _ in range(REFINEMENTS):
+        rows.append(run((good + bad) // 2))
+        if rows[-1]["status"] == "ok":
+            good = rows[-1]["n_atoms"]
+        else:
+            bad = rows[-1]["n_atoms"]
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -195,7 +196,11 @@ def _potential(case: Case, arrays: dict[str, np.ndarray], edges) -> PotentialMod
         numbers=[6],
         cutoff=float(arrays["cutoff"]),
         model=models.V2106Config(
-            channels=s["mul"], layers=s["layers"], lmax=s["lmax"], normalization="e3nn"
+            channels=s["mul"],
+            layers=s["layers"],
+            lmax=s["lmax"],
+            normalization="e3nn",
+            radial=os.environ.get("BENCHMARK_RADIAL", "auto"),
         ),
         avg_num_neighbors=model_settings.num_neighbors(case),
         zbl=False,

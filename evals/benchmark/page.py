@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .control import verdict
+from .environment import busy
 from .refusals import refusals
 
 STYLE = """
@@ -63,7 +64,9 @@ def _cells(values: Sequence[Any], numbers: Sequence[bool]) -> str:
 def _facts(report: Mapping[str, Any]) -> str:
     facts = {**report["environment"], **report["versions"]}
     lines = [f"<tr>{_cells((k, v), (False, False))}</tr>" for k, v in facts.items() if v != ""]
-    return _table(("", ""), lines)
+    warning = busy(dict(report["environment"]))
+    note = f"<p><b>Warning: {html.escape(warning)}.</b></p>" if warning else ""
+    return note + _table(("", ""), lines)
 
 
 def _control(entries: Sequence[Mapping[str, Any]]) -> str:

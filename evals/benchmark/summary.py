@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .control import verdict
+from .environment import busy
 from .refusals import refusals
 from .report import flat
 
@@ -17,6 +18,8 @@ def print_rows(report: dict[str, Any]) -> None:
             absent[row["implementation"]] = row["status"]
             continue
         print(line(row))
+    if busy(report["environment"]):
+        print(f"warning: {busy(report['environment'])}")
     for name, why in absent.items():
         print(f"{name}: {why}")
     for reason, primitives in refusals(report["rows"]).items():

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from benchmark.drawing import LABELS, WIDTH, bars
+from benchmark.environment import busy
 from benchmark.refusals import refusals
 from benchmark.report import backends, write
 from benchmark.timing import rank
@@ -28,7 +29,13 @@ def report():
     ratio = {"median": 1.0, "low": 0.98, "high": 1.02}
     entry = {"case": "linear", "label": "n<=4", "phase": "forward", "ratio": ratio, "backends": []}
     return {
-        "environment": {"command": "python evals/run.py", "cpu": "some <cpu>", "gpu": ""},
+        "environment": {
+            "command": "python evals/run.py",
+            "cpu": "some <cpu>",
+            "gpu": "",
+            "load": [0.3, 0.2, 0.1],
+            "cores": 2,
+        },
         "versions": {"mlx": "0.32.4"},
         "control": [entry | {"same_bits": True, "same_time": True}],
         "rows": [*rows.values(), absent],
@@ -103,3 +110,13 @@ def test_what_is_slower_is_drawn_to_the_other_side():
     assert ends(slow)[1] == pytest.approx(LABELS + WIDTH)  # axis from 0.1 to 1
     assert ends(quick)[0] == pytest.approx(LABELS)  # axis from 1 to 10
     assert ends(slow)[1] - ends(slow)[0] == pytest.approx(ends(quick)[1] - ends(quick)[0], abs=0.2)
+
+
+def test_a_busy_machine_is_told(report, tmp_path):
+    assert busy(report["environment"]) == ""
+    write(tmp_path, report)
+    assert "Warning" not in (tmp_path / "report.html").read_text()
+    report["environment"]["load"] = [7.5, 6.0, 5.0]
+    assert "load 7.5 on 2 cores" in busy(report["environment"])
+    write(tmp_path, report)
+    assert "Warning: the machine was busy" in (tmp_path / "report.html").read_text()

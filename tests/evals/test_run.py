@@ -59,7 +59,8 @@ def test_cold_start_counts_from_the_start_of_the_process(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert len(row["seconds"]) == 3
-    assert min(row["seconds"]) > row["import_s"] + row["build_s"] + row["first_s"] - 0.5
+    # The parts are those of the last process.
+    assert row["seconds"][-1] > row["import_s"] + row["build_s"] + row["first_s"]
 
 
 def test_memory_grows_with_the_atoms(tmp_path):
