@@ -5,7 +5,7 @@
 
 With g the cotangent of out, T = <g, out> is linear in x, y, h, table and g, so every derivative of
 any order is one of five maps: to out, x, y, h and the table. Those to y and h share one pass over
-the edges.
+the edges, on GPUs that to x too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 from jaxtyping import Float, Int
 
-from . import dispatch, native
+from . import dispatch, gpu, native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionSpec
 from .edge_weights import (
@@ -57,10 +57,15 @@ def _reference(plan: Plan, n_coefficients: int, n_rows: int):
     return evaluate
 
 
+#: Gradients that one evaluation gives, on CPUs and on GPUs.
+_JOINT = {"cpu": ("y", "h"), "gpu": ("x", "y", "h")}
+
+
 def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> MultilinearForm:
     """The form T of a specification and a size of table."""
     forms = spec.caches.setdefault("radial_forms", {})
-    key = (n_coefficients, n_rows)
+    device = "cpu" if gpu.device_refusal() else "gpu"
+    key = (n_coefficients, n_rows, device)
     if key in forms:
         return forms[key]
     reference = _reference(Plan(spec), n_coefficients, n_rows)
@@ -68,14 +73,24 @@ def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> Multilinea
     def evaluate(targets: tuple[str, ...], a: Arrays, index: Sequence[mx.array]):
         edges = EdgeIndex(*index[:_N_EDGE_ARRAYS])
         rows = index[_N_EDGE_ARRAYS] if len(index) > _N_EDGE_ARRAYS else None
+        sizes = (n_coefficients, n_rows)
+
+        def gpu_refusal() -> str | None:
+            return gpu.radial_convolution_refusal(
+                spec, edges.n_nodes, *sizes, rows is not None, *a.values()
+            )
+
         # Backends, fastest first; each computes the gradients to all targets.
-        offers = (("native", lambda: native.refusal(*a.values())),)
-        name = f"radial_convolution.{'_'.join(targets)}"
-        if dispatch.choose(name, offers) == "native":
-            return native.radial_convolution(spec, targets, a, edges, rows, n_coefficients, n_rows)
+        offers = (*gpu.offers(gpu_refusal), ("native", lambda: native.refusal(*a.values())))
+        backend = dispatch.choose(f"radial_convolution.{'_'.join(targets)}", offers)
+        if backend in ("cuda", "metal"):
+            return gpu.radial_convolution(spec, targets, a, edges, rows, *sizes)
+        if backend == "native":
+            return native.radial_convolution(spec, targets, a, edges, rows, *sizes)
         return reference(targets, a, edges, rows)
 
-    forms[key] = MultilinearForm(("x", "y", "h", "table", "out"), evaluate, joint=[("y", "h")])
+    roles = ("x", "y", "h", "table", "out")
+    forms[key] = MultilinearForm(roles, evaluate, joint=[_JOINT[device]])
     return forms[key]
 
 

@@ -4,6 +4,7 @@ from .convolution import convolution, convolution_refusal
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
 from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
+from .radial_convolution import radial_convolution, radial_convolution_refusal
 from .refusals import offers, refusal
 from .segment import (
     gather,
@@ -30,6 +31,8 @@ __all__ = [
     "grid_refusal",
     "literal",
     "offers",
+    "radial_convolution",
+    "radial_convolution_refusal",
     "refusal",
     "running_dialect",
     "segment_starts",

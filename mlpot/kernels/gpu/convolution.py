@@ -15,6 +15,7 @@ import numpy as np
 
 from ..convolution_spec import ConvolutionSpec
 from ..edges import EdgeIndex
+from .convolution_bodies import edge_sums
 from .convolution_kernels import (
     NodeKernel,
     Tuning,
@@ -101,33 +102,44 @@ def convolution(
         One array for each target, of the type of the arrays.
     """
     dtype = next(iter(arrays.values())).dtype
-    run = _Run(spec, dtype, {**arrays, "g": arrays.get("out"), **edges.arrays()}, edges)
+    run = Run(spec, dtype, {**arrays, "g": arrays.get("out"), **edges.arrays()}, edges)
     if targets == ("out",):
         return run.forward()
-    found: dict[str, mx.array] = {}
-    at_edges = "".join(t for t in ("x", "y", "w") if t in targets)
-    if "x" in targets and (at_edges == "x" or not _Facts.of(spec).joins_x):
-        found["x"] = run.at_senders()
-        at_edges = at_edges.replace("x", "")
-    if at_edges:
-        found |= run.at_edges(at_edges)
+    found = run.adjoints("".join(t for t in ("x", "y", "w") if t in targets))
     return [found[target] for target in targets]
 
 
-class _Run:
-    """The kernels of a specification with the arrays that they are called with."""
+class Run:
+    """The kernels of a specification with the arrays that they are called with.
 
-    def __init__(self, spec: ConvolutionSpec, dtype: mx.Dtype, arrays: dict, edges: EdgeIndex):
+    Args:
+        spec: the paths.
+        dtype: of the arrays.
+        arrays: inputs of the kernels by name.
+        edges: edge list sorted by receiver.
+        coefficients: columns of h, where the weights come from a table; 0: they are given.
+    """
+
+    def __init__(
+        self,
+        spec: ConvolutionSpec,
+        dtype: mx.Dtype,
+        arrays: dict,
+        edges: EdgeIndex,
+        coefficients: int = 0,
+    ) -> None:
         self.spec, self.dtype, self.arrays, self.edges = spec, dtype, arrays, edges
-        self.sizes = Sizes(
-            spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out, WORD_OF_TYPE[dtype]
-        )
+        word = WORD_OF_TYPE[dtype]
+        dims = (spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out)
+        self.sizes = Sizes(*dims, word, coefficients)
 
-    def _kept(self, key: str, make):
+    def kept(self, key: str, make):
+        """What ``make`` gives, once a specification, type and number of coefficients."""
         kernels = self.spec.caches.setdefault("gpu", {})
-        if (key, self.dtype) not in kernels:
-            kernels[key, self.dtype] = make()
-        return kernels[key, self.dtype]
+        full = (key, self.dtype, self.sizes.coefficients)
+        if full not in kernels:
+            kernels[full] = make()
+        return kernels[full]
 
     def _call(self, node_kernel: NodeKernel, shapes: list, dtypes: list) -> list[mx.array]:
         return node_kernel.kernel(
@@ -140,39 +152,54 @@ class _Run:
 
     def forward(self) -> list[mx.array]:
         """The convolution itself."""
-        kernel = self._kept("out", lambda: forward_kernel(self.spec, self.sizes, FORWARD))
+        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, FORWARD))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_out)], [self.dtype])
 
-    def at_senders(self) -> mx.array:
-        """The adjoint to x without messages."""
-        kernel = self._kept("x", lambda: sender_kernel(self.spec, self.sizes, SENDER))
+    def adjoints(self, targets: str) -> dict[str, mx.array]:
+        """Any of those to x, y, and w or h, in as few passes as it goes."""
+        found: dict[str, mx.array] = {}
+        if "x" in targets and (targets == "x" or not _Facts.of(self.spec).joins_x):
+            found["x"] = self._at_senders()
+            targets = targets.replace("x", "")
+        return found | self._at_edges(targets) if targets else found
+
+    def _at_senders(self) -> mx.array:
+        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, SENDER))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_x)], [self.dtype])[0]
 
-    def at_edges(self, targets: str) -> dict[str, mx.array]:
-        """Any adjoints in one pass over the edges."""
+    def _at_edges(self, targets: str) -> dict[str, mx.array]:
         tuning = EDGE_WITH_MESSAGES if "x" in targets else EDGE
-        kernel = self._kept(
+        kernel = self.kept(
             f"edges {targets}", lambda: edge_kernel(self.spec, self.sizes, targets, tuning)
         )
         n_kinds, n_edges = len(kernel.plan.kinds), self.edges.n_edges
         outputs = {
-            "x": ((n_edges, self.spec.dim_x), mx.float32),
-            "y": ((n_kinds, n_edges, self.spec.dim_y), mx.float32),
-            "w": ((n_edges, self.spec.n_weights), self.dtype),
+            "messages": ((n_edges, self.spec.dim_x), mx.float32),
+            "sums": ((n_kinds, n_edges, edge_sums(self.sizes, targets)), mx.float32),
+            "w_bar": ((n_edges, self.spec.n_weights), self.dtype),
         }
-        shapes, dtypes = zip(*(outputs[t] for t in targets), strict=True)
-        found = dict(zip(targets, self._call(kernel, [*shapes], [*dtypes]), strict=True))
-        if "y" in found:
-            parts = found["y"]
-            total = parts.reshape(parts.shape[1:]) if n_kinds == 1 else parts.sum(axis=0)
-            found["y"] = total.astype(self.dtype)
-        if "x" in found:
-            found["x"] = self._summed(found["x"])
+        names = kernel.kernel.outputs
+        shapes, dtypes = zip(*(outputs[name] for name in names), strict=True)
+        values = dict(zip(names, self._call(kernel, [*shapes], [*dtypes]), strict=True))
+        found: dict[str, mx.array] = {}
+        if "messages" in values:
+            found["x"] = self._summed(values["messages"])
+        if "sums" in values:
+            found |= self._columns(values["sums"], targets)
+        if "w_bar" in values:
+            found["w"] = values["w_bar"]
         return found
+
+    def _columns(self, parts: mx.array, targets: str) -> dict[str, mx.array]:
+        total = parts.reshape(parts.shape[1:]) if parts.shape[0] == 1 else parts.sum(axis=0)
+        total = total.astype(self.dtype)
+        if "y" in targets and "h" in targets:
+            return {"y": total[:, : self.spec.dim_y], "h": total[:, self.spec.dim_y :]}
+        return {"y" if "y" in targets else "h": total}
 
     def _summed(self, messages: mx.array) -> mx.array:
         kernel: GeneratedKernel
-        kernel, threads_of_node = self._kept(
+        kernel, threads_of_node = self.kept(
             "messages", lambda: message_sum_kernel(self.spec.dim_x, self.sizes.word)
         )
         n_nodes = self.edges.n_nodes

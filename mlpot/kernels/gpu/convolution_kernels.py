@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..convolution_spec import ConvolutionSpec
-from .convolution_bodies import edge_body, receiver_body, sender_body
+from .convolution_bodies import edge_body, receiver_body, sender_body, table_body
 from .convolution_plan import Layout, layout
 from .convolution_text import Sizes, fill_gaps, header, tasks
 from .generated import GeneratedKernel
@@ -47,8 +47,8 @@ def forward_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeK
     plan = layout(spec, tuning.width, tuning.components)
     bodies = [receiver_body(shape, sizes, tuning.unroll) for shape in plan.shapes]
     kernel = GeneratedKernel(
-        "convolution",
-        ["x", "y", "w", "senders", "receiver_ptr"],
+        _name("convolution", sizes),
+        ["x", "y", *_weight_inputs(sizes), "senders", "receiver_ptr"],
         ["out"],
         tasks(plan, bodies, "receiver_ptr", sizes.dim_x, tuning.warps),
         header(plan.kinds),
@@ -62,8 +62,8 @@ def sender_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKe
     bodies = [sender_body(shape, sizes, tuning.unroll) for shape in plan.shapes]
     after = fill_gaps(plan, sizes.dim_x, "x_bar", sizes.word)
     kernel = GeneratedKernel(
-        "convolution_x",
-        ["y", "w", "g", "receivers", "sender_perm", "sender_ptr"],
+        _name("convolution_x", sizes),
+        ["y", *_weight_inputs(sizes), "g", "receivers", "sender_perm", "sender_ptr"],
         ["x_bar"],
         tasks(plan, bodies, "sender_ptr", sizes.dim_out, tuning.warps, after),
         header(plan.kinds),
@@ -72,28 +72,89 @@ def sender_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKe
 
 
 def edge_kernel(spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tuning) -> NodeKernel:
-    """Adjoints at the edges: any of "x" (messages to be summed at senders), "y" and "w".
+    """Adjoints at the edges: any of "x" (messages to be summed at senders), "y", and "w" or "h".
 
-    The adjoint to y comes in parts, one a kind, to be added.
+    The adjoints to y and h come as columns of parts, one a kind, to be added.
     """
     plan = layout(spec, tuning.width, tuning.components)
     bodies = [edge_body(shape, sizes, targets, tuning.unroll) for shape in plan.shapes]
-    inputs = [role for role in "xyw" if targets != role]
-    outputs = {"x": "messages", "y": "y_bar", "w": "w_bar"}
-    senders = [] if targets == "x" else ["senders"]
+    inputs = ["x"] * (targets != "x") + ["y"] * (targets != "y")
+    inputs += _weight_inputs(sizes) if targets != "w" else []
+    senders = ["senders"] * (targets != "x")
+    outputs = ["messages"] * ("x" in targets) + ["sums"] * ("y" in targets or "h" in targets)
+    outputs += ["w_bar"] * ("w" in targets)
     kernel = GeneratedKernel(
-        f"convolution_{targets}_at_edges",
+        _name(f"convolution_{targets}_at_edges", sizes),
         [*inputs, "g", *senders, "receiver_ptr"],
-        [outputs[target] for target in targets],
+        outputs,
         tasks(plan, bodies, "receiver_ptr", sizes.dim_x, tuning.warps),
         header(plan.kinds),
     )
     return NodeKernel(kernel, plan, tuning.warps)
 
 
+def _weight_inputs(sizes: Sizes) -> list[str]:
+    return ["h", "table", "rows"] if sizes.coefficients else ["w"]
+
+
+def _name(name: str, sizes: Sizes) -> str:
+    return f"radial_{name}" if sizes.coefficients else name
+
+
+def table_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKernel:
+    """The adjoint to the table, for each row that edges start at: sums of h times that to w.
+
+    Parts (blocks along y, rows, coefficients, n_weights), to be added by `table_sum_kernel`.
+    """
+    plan = layout(spec, tuning.width, tuning.components)
+    bodies = [table_body(shape, sizes) for shape in plan.shapes]
+    kernel = GeneratedKernel(
+        _name("convolution_table", sizes),
+        ["x", "y", "h", "g", "senders", "receivers", "row_perm", "row_ptr"],
+        ["parts"],
+        tasks(plan, bodies, "row_ptr", sizes.dim_x + sizes.dim_out, tuning.warps),
+        header(plan.kinds),
+    )
+    return NodeKernel(kernel, plan, tuning.warps)
+
+
+def table_sum_kernel(sizes: Sizes) -> tuple[GeneratedKernel, int]:
+    """Parts of `table_kernel` summed to the rows that they belong to; threads for each row."""
+    width = _width(sizes.n_weights)
+    columns = sizes.n_weights // width
+    totals, terms = [f"sum{v}" for v in range(width)], [f"term{v}" for v in range(width)]
+    n_coefficients = sizes.coefficients
+    body = f"""
+const int item = GLOBAL_X;
+const int row = item / {columns}, column = (item - row * {columns}) * {width};
+const int n_firsts = parts_shape[1];
+if (row < n_firsts + {n_coefficients - 1}) {{
+  float {", ".join(f"{t} = 0.0f" for t in totals)};
+  for (int part = 0; part < parts_shape[0]; ++part) {{
+    for (int m = 0; m < {n_coefficients}; ++m) {{
+      const int first = row - m;
+      if (first >= 0 && first < n_firsts) {{
+        const INDEX place = ((INDEX(part) * n_firsts + first) * {n_coefficients} + m)
+            * {sizes.n_weights} + column;
+        {read(terms, "parts", "place", stream=True)}
+        {" ".join(f"{a} += {b};" for a, b in zip(totals, terms, strict=True))}
+      }}
+    }}
+  }}
+  {write(totals, "table_bar", f"INDEX(row) * {sizes.n_weights} + column", sizes.word)}
+}}
+"""
+    name = _name("convolution_table_sum", sizes)
+    return GeneratedKernel(name, ["parts"], ["table_bar"], body, "VECTOR_WORDS\n"), columns
+
+
+def _width(columns: int) -> int:
+    return next(n for n in reversed(WIDTHS) if columns % n == 0)
+
+
 def message_sum_kernel(dim_x: int, word: str) -> tuple[GeneratedKernel, int]:
     """Messages summed at their senders; and the threads that a node takes."""
-    width = next(n for n in reversed(WIDTHS) if dim_x % n == 0)
+    width = _width(dim_x)
     columns = dim_x // width
     totals, terms = [f"sum{v}" for v in range(width)], [f"term{v}" for v in range(width)]
     body = f"""

@@ -22,13 +22,18 @@ FIRST_OUT = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    """Row lengths, and the word for the type that is stored."""
+    """Row lengths, and the word for the type that is stored.
+
+    With ``coefficients`` M > 0 the weights of an edge are sums over M rows of a table, see
+    `mlpot.kernels.edge_weights`; with 0 they are given.
+    """
 
     dim_x: int
     dim_y: int
     n_weights: int
     dim_out: int
     word: str = "float"
+    coefficients: int = 0
 
 
 def header(kinds: Sequence[Kind]) -> str:
@@ -146,14 +151,50 @@ def load_y(shape: Shape, sizes: Sizes, u: int) -> list[str]:
 
 
 def load_w(shape: Shape, sizes: Sizes, u: int) -> list[str]:
-    """Read the weights of an edge; zero for lanes that do not count."""
+    """Read the weights of an edge, or its coefficients; zero for lanes that do not count."""
+    if sizes.coefficients:
+        return load_coefficients(shape, sizes, u) + _table_row(sizes, u)
     lines = [f"const INDEX w_row{u} = INDEX(e{u}) * {sizes.n_weights} + w_start;"]
-    conditions = " && ".join(counting(shape, u))
     for p, path in enumerate(shape.paths):
         names = lane_names(f"w{u}_{p}", shape.width)
         lines.append(read(names, "w", f"w_row{u} + {path.w_offset}", stream=True))
-        if conditions:
-            lines.append(" ".join(f"if (!({conditions})) {n} = 0.0f;" for n in names))
+        lines += _zero_unless_counting(shape, u, names)
+    return lines
+
+
+def load_coefficients(shape: Shape, sizes: Sizes, u: int) -> list[str]:
+    """Read the coefficients of an edge; zero for lanes that do not count."""
+    names = [f"c{u}_{m}" for m in range(sizes.coefficients)]
+    lines = [f"const INDEX c_row{u} = INDEX(e{u}) * {sizes.coefficients};"]
+    lines += [read([name], "h", f"c_row{u} + {m}") for m, name in enumerate(names)]
+    return lines + _zero_unless_counting(shape, u, names)
+
+
+def _zero_unless_counting(shape: Shape, u: int, names: Sequence[str]) -> list[str]:
+    conditions = " && ".join(counting(shape, u))
+    return [f"if (!({conditions})) {name} = 0.0f;" for name in names] if conditions else []
+
+
+def _table_row(sizes: Sizes, u: int) -> list[str]:
+    """Where the rows of an edge start; one whose rows do not exist becomes NaN."""
+    spoilt = " ".join(f"c{u}_{m} = NOT_A_NUMBER;" for m in range(sizes.coefficients))
+    return [
+        f"int row{u} = LOAD(rows, e{u});",
+        f"if (row{u} < 0 || row{u} > table_shape[0] - {sizes.coefficients}) "
+        f"{{ row{u} = 0; {spoilt} }}",
+        f"const INDEX t_row{u} = INDEX(row{u}) * {sizes.n_weights} + w_start;",
+    ]
+
+
+def path_weights(shape: Shape, sizes: Sizes, p: int, u: int) -> list[str]:
+    """Combine the rows of a table to the weights of a path, where they are not given."""
+    lines = []
+    for m in range(sizes.coefficients):
+        place = f"t_row{u} + {m * sizes.n_weights + shape.paths[p].w_offset}"
+        lines.append(read(lane_names(f"t{u}_{m}", shape.width), "table", place))
+    if lines:
+        total = " + ".join(f"c{u}_{m} * t{u}_{m}_$" for m in range(sizes.coefficients))
+        lines.append(per_lane(shape.width, f"const float w{u}_{p}_$ = {total};"))
     return lines
 
 

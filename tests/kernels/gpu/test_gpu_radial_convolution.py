@@ -1,0 +1,134 @@
+"""The convolution with weights from a table on an emulated GPU against plain MLX in float64."""
+
+from __future__ import annotations
+
+import importlib
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from emulated_gpu import assert_close, emulated_gpu, to_float64
+from random_convolutions import random_edges, random_spec
+
+from mlpot import kernels
+from mlpot.kernels import gpu
+
+module = importlib.import_module("mlpot.kernels.gpu.radial_convolution")
+pytestmark = pytest.mark.emulated
+
+N_NODES, N_EDGES, M, N_ROWS = 6, 40, 3, 10
+ROLES = ("x", "y", "h", "table", "out")
+
+
+def case(blocks, rows: bool, dtype=mx.float32):
+    rng = np.random.default_rng(0)
+    spec = random_spec(blocks, rng)
+    n_rows = N_ROWS if rows else M
+    shapes = {
+        "x": (N_NODES, spec.dim_x),
+        "y": (N_EDGES, spec.dim_y),
+        "h": (N_EDGES, M),
+        "table": (n_rows, spec.n_weights),
+        "out": (N_NODES, spec.dim_out),
+    }
+    arrays = {k: mx.array(rng.normal(size=s).astype(np.float32)) for k, s in shapes.items()}
+    first = mx.array(rng.integers(0, N_ROWS - M + 1, N_EDGES).astype(np.int32)) if rows else None
+    edges = random_edges(N_NODES, N_EDGES, rng)
+    return spec, {k: a.astype(dtype) for k, a in arrays.items()}, first, edges, n_rows
+
+
+def wanted(spec, target, arrays, first, edges):
+    """Gradient of <out, convolution> in float64, by MLX from the reference."""
+    a = {k: to_float64(v) for k, v in arrays.items()}
+
+    def form(values):
+        x, y, h, table, out = (values[r] for r in ROLES)
+        return (kernels.radial_convolution(spec, x, y, h, table, first, edges) * out).sum()
+
+    with mx.stream(mx.cpu), kernels.use("reference"):
+        gradient = mx.grad(form)(a)[target]
+        mx.eval(gradient)
+    return gradient
+
+
+def check(blocks, targets, rows=True, dtype=mx.float32, tolerance=2e-6):
+    spec, arrays, first, edges, n_rows = case(blocks, rows, dtype)
+    given = {k: v for k, v in arrays.items() if len(targets) > 1 or k not in targets}
+    with emulated_gpu() as device:
+        found = gpu.radial_convolution(spec, targets, given, edges, first, M, n_rows)
+    for target, value in zip(targets, found, strict=True):
+        assert value.dtype == dtype
+        assert_close(value, wanted(spec, target, arrays, first, edges), tolerance)
+    return device
+
+
+@pytest.mark.parametrize(
+    "targets", [("out",), ("x",), ("y",), ("h",), ("table",), ("x", "y", "h")], ids="_".join
+)
+def test_values(targets):
+    """Four channels a lane, and lanes without a channel."""
+    device = check([(0, 1, 1, 8), (1, 1, 1, 3)], targets)
+    assert all(c.spill_bytes == 0 for c in device.compiled.values())
+    if targets == ("x", "y", "h"):
+        names = ["radial_convolution_xyh_at_edges", "convolution_messages"]
+        assert device.kernels == names
+
+
+@pytest.mark.parametrize("targets", [("out",), ("h",), ("table",), ("x", "y", "h")], ids="_".join)
+def test_all_rows_for_every_edge(targets):
+    device = check([(0, 1, 1, 4)], targets, rows=False)
+    assert all("radial" not in name for name in device.kernels)
+
+
+def test_short_number_types_are_summed_in_float32():
+    check([(0, 1, 1, 4)], ("out",), dtype=mx.float16, tolerance=3e-3)
+
+
+def test_rows_that_do_not_exist_give_not_a_number():
+    spec, arrays, first, edges, n_rows = case([(0, 1, 1, 4)], True)
+    assert first is not None
+    given = {k: arrays[k] for k in ("x", "y", "h", "table")}
+    for edge, row in ((0, -1), (3, N_ROWS - M + 1)):
+        rows = mx.array([row if e == edge else r for e, r in enumerate(first.tolist())])
+        with emulated_gpu():
+            (out,) = gpu.radial_convolution(spec, ("out",), given, edges, rows, M, n_rows)
+        broken = np.isnan(np.array(out)).any(axis=1)
+        assert np.flatnonzero(broken).tolist() == [int(edges.receivers[edge].item())]
+
+
+def test_derivatives_of_the_public_function():
+    spec, arrays, first, edges, _ = case([(0, 1, 1, 4)], True)
+    point = [arrays[r] for r in ROLES[:4]]
+
+    def energy(x, y, h, table):
+        out = kernels.radial_convolution(spec, x, y, h, table, first, edges)
+        return (out * out).sum()
+
+    def results(point):
+        tangent = mx.jvp(energy, point, point)[1][0]
+        return [*mx.grad(energy, argnums=(0, 1, 2, 3))(*point), tangent]
+
+    with emulated_gpu() as device:
+        found = results(point)
+        mx.eval(found)
+    assert "radial_convolution_xyh_at_edges" in device.kernels
+    with mx.stream(mx.cpu), kernels.use("reference"):
+        right = results([to_float64(a) for a in point])
+    for a, b in zip(found, right, strict=True):
+        assert_close(a, b, 2e-6)
+
+
+def test_guards(monkeypatch):
+    spec = random_spec([(0, 1, 1, 4)], np.random.default_rng(1))
+    single = mx.ones((3, 3))
+
+    def refusal(n_coefficients, rows=True, n_rows=50, *arrays):
+        with emulated_gpu():
+            check = gpu.radial_convolution_refusal
+            return str(check(spec, 5, n_coefficients, n_rows, rows, single, *arrays))
+
+    assert refusal(module.MOST_COEFFICIENTS) == "None"
+    assert "9 coefficients an edge (the most is 8)" in refusal(module.MOST_COEFFICIENTS + 1)
+    assert refusal(64, rows=False) == "None"
+    assert "the most is" in refusal(6, True, 2**31)
+    assert "mixed precision" in refusal(6, True, 50, single.astype(mx.float16))
