@@ -26,8 +26,9 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
 
-from mlpot.kernels import Constant, dispatch, gpu
+from mlpot.kernels import Constant, dispatch, gpu, native
 from mlpot.kernels.gpu.harmonics import HarmonicKernels, harmonics_refusal
+from mlpot.kernels.item_product_spec import ItemBlock, ItemPath, ItemProductSpec
 from mlpot.kernels.multilinear_form import Arrays, MultilinearForm
 from mlpot.kernels.primitive import CustomFunction, as_tuple, fixed
 
@@ -36,6 +37,12 @@ from .wigner3j import wigner_3j_numpy
 # Degrees up to this one share one dense table of derivatives: one product instead of several
 # small ones. Beyond it the zeros between degrees would cost more than the calls.
 _LARGEST_SHARED_DEGREE = 3
+
+# The C++ kernels are offered up to this degree; their tables grow with its fourth power.
+_LARGEST_NATIVE_DEGREE = 16
+
+# Entries of a table that are zero but for rounding.
+_ZERO = 1e-12
 
 
 def solid_harmonics(
@@ -62,9 +69,11 @@ def _solid_harmonics(lmax: int, use: bool | None) -> Callable[[mx.array], mx.arr
     @CustomFunction
     def function(x):
         x = fixed(x)
-        offers = gpu.offers(lambda: harmonics_refusal(lmax, x))
-        if dispatch.choose("harmonics", offers, use) in _GPU:
+        backend = dispatch.choose("harmonics", _offers(lmax, x), use)
+        if backend in _GPU:
             return _gpu_kernels(lmax).values(x)
+        if backend == "native":
+            return _native_values(lmax)(x)
         return _values(lmax, x)
 
     @function.vjp
@@ -84,18 +93,59 @@ def _solid_harmonics(lmax: int, use: bool | None) -> Callable[[mx.array], mx.arr
     return function
 
 
+def _offers(lmax: int, *arrays: mx.array) -> list[tuple[str, dispatch.Check]]:
+    """Backends, fastest first."""
+
+    def native_refusal() -> str | None:
+        if lmax > _LARGEST_NATIVE_DEGREE:
+            return f"harmonics of degree {lmax} (the kernels end at {_LARGEST_NATIVE_DEGREE})"
+        return native.refusal(*arrays)
+
+    offers: list[tuple[str, dispatch.Check]] = [
+        *gpu.offers(lambda: harmonics_refusal(lmax, *arrays))
+    ]
+    return [*offers, ("native", native_refusal)]
+
+
 @cache
 def _form(lmax: int, use: bool | None) -> MultilinearForm:
     """T(y, c, t): y and c (n_vectors, components), t (n_vectors, 3)."""
 
     def evaluate(targets: tuple[str, ...], arrays: Arrays, _index) -> Sequence[mx.array]:
         name = f"harmonics.{''.join(targets)}"
-        offers = gpu.offers(lambda: harmonics_refusal(lmax, *arrays.values()))
-        if dispatch.choose(name, offers, use) in _GPU:
+        backend = dispatch.choose(name, _offers(lmax, *arrays.values()), use)
+        if backend in _GPU:
             return _gpu_kernels(lmax).gradients(targets, arrays)
+        if backend == "native":
+            return [_native_gradient(lmax, target, arrays) for target in targets]
         return [_GRADIENTS[target](lmax, arrays) for target in targets]
 
     return MultilinearForm(["y", "c", "t"], evaluate, joint=[["y", "c", "t"]])
+
+
+@cache
+def _native_values(lmax: int) -> native.HarmonicValues:
+    return native.HarmonicValues([_gradient(l) for l in range(1, lmax + 1)])
+
+
+@cache
+def _as_product(lmax: int) -> ItemProductSpec:
+    """T as a tensor product of the harmonics below with a vector, whose cotangent is c."""
+    vector = ItemBlock(0, 3, 1, 1, 3)
+    paths = []
+    for l in range(1, lmax + 1):
+        below = ItemBlock((l - 1) ** 2, 2 * l - 1, 1, 1, 2 * l - 1)
+        own = ItemBlock(l * l, 2 * l + 1, 1, 1, 2 * l + 1)
+        table = _gradient(l).transpose(2, 1, 0)
+        paths.append(ItemPath(below, vector, own, "uvu", "none", 0, table))
+    dim = (lmax + 1) ** 2
+    return ItemProductSpec(dim, 3, dim, 0, tuple(paths))
+
+
+def _native_gradient(lmax: int, target: str, arrays: Arrays) -> mx.array:
+    names = {"y": "x", "t": "y", "c": "g"}
+    given = [arrays[role] for role in names if role != target]
+    return native.item_product(_as_product(lmax), names[target], True, given)
 
 
 @cache
@@ -176,6 +226,7 @@ def _groups(lmax: int) -> list[tuple[int, int]]:
 def _gradient(l: int) -> np.ndarray:
     """(2l+1, 3, 2l-1) table G_l, scaled to the values sqrt(2l+1) at the pole (0, 1, 0)."""
     symbols = wigner_3j_numpy(l, 1, l - 1)
+    symbols = np.where(np.abs(symbols) < _ZERO, 0.0, symbols)
     return symbols * (l * sqrt((2 * l + 1) / (2 * l - 1)) / symbols[l, 1, l - 1])
 
 

@@ -18,6 +18,8 @@ SHAPES = [  # rows, segments, rest of the shape
     (0, 3, (4,)),
     (20, 50, (1,)),
     (3000, 10, (64,)),
+    (700, 300, (600,)),  # sums beyond the second-level cache
+    (200, 9, (300,)),
 ]
 
 

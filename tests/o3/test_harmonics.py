@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from nestings import check_nestings, forward, reverse
 from numpy.polynomial import legendre
 
-from mlpot import o3
+from mlpot import kernels, o3
+from mlpot.kernels import native
 from mlpot.o3.solid_harmonics import solid_harmonics
 
 LMAX = 11
@@ -259,3 +260,69 @@ def test_the_primitive_holds_all_degrees():
     assert out.shape == (3, 16)
     np.testing.assert_allclose(np.array(out)[:, 9:], values(3, x, False), rtol=0, atol=1e-14)
     assert mx.grad(lambda x: mx.sum(solid_harmonics(0, x)))(x).tolist() == [[0.0] * 3] * 3
+
+
+@pytest.mark.parametrize("n", [1, 37])
+@pytest.mark.parametrize("lmax", [0, 1, 3, 6, LMAX])
+def test_native_kernels_against_plain_float64(lmax, n):
+    rng = np.random.default_rng(lmax)
+    x, c, t = (rng.normal(size=(n, width)) for width in (3, (lmax + 1) ** 2, 3))
+
+    def all_maps(dtype, use):
+        def slope(v):
+            return mx.sum(mx.vjp(function, [v], [cotangent])[1][0] * tangent)
+
+        def function(v):
+            return solid_harmonics(lmax, v, use)
+
+        v, cotangent, tangent = (mx.array(a, dtype=dtype) for a in (x, c, t))
+        found = [function(v), mx.vjp(function, [v], [cotangent])[1][0]]
+        found += [mx.jvp(function, [v], [tangent])[1][0], mx.grad(slope)(v)]
+        return [np.array(a, dtype=np.float64) for a in found]
+
+    wanted = all_maps(mx.float64, False)
+    for dtype, tolerance in ((mx.float64, 1e-13), (mx.float32, 2e-6)):
+        for found, want in zip(all_maps(dtype, True), wanted, strict=True):
+            assert np.abs(found - want).max() <= tolerance * max(1.0, np.abs(want).max())
+
+
+def test_the_switch_travels_into_derivatives():
+    x = vectors(0)
+    results = []
+    for use in (True, False):
+        kernels.clear_report()
+        with kernels.use("auto"):
+            value = mx.sum(o3.spherical_harmonics([1, 2], x, True, use_custom_kernel=use) ** 4)
+            results.append(
+                mx.grad(
+                    lambda v, use=use: mx.sum(
+                        o3.spherical_harmonics([1, 2], v, True, use_custom_kernel=use) ** 4
+                    )
+                )(x)
+            )
+            mx.eval(value, results)
+        backends = {r.backend for r in kernels.report() if r.primitive.startswith("harmonics")}
+        assert backends == ({"native"} if use else {"reference"})
+    assert np.abs(np.array(results[0] - results[1])).max() < 1e-12
+
+
+def test_degrees_without_native_kernels(monkeypatch):
+    x = vectors(3)
+    monkeypatch.setattr("mlpot.o3.solid_harmonics._LARGEST_NATIVE_DEGREE", 2)
+    assert solid_harmonics(2, x, True).shape == (4, 9)
+    with pytest.raises(ValueError, match="degree 3"):
+        solid_harmonics(3, x, True)
+    assert solid_harmonics(3, x).shape == (4, 16)
+
+
+def test_same_bits_with_any_number_of_threads():
+    x = mx.array(np.random.default_rng(5).normal(size=(20_000, 3)), dtype=mx.float32)
+    before, results = native.num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            native.set_num_threads(threads)
+            results.append(np.array(mx.grad(lambda v: mx.sum(solid_harmonics(4, v) ** 2))(x)))
+    finally:
+        native.set_num_threads(before)
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])

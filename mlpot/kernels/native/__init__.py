@@ -5,7 +5,7 @@ kept in the user's cache folder. Where that is not possible, :func:`available` i
 :func:`why_not` says why, and plain MLX takes over.
 """
 
-from .item_values import item_product
+from .item_values import HarmonicValues, item_product
 from .loader import (
     CacheState,
     available,
@@ -34,6 +34,7 @@ __all__ = [
     "RADIAL_ROLES",
     "RADIAL_TARGETS",
     "CacheState",
+    "HarmonicValues",
     "available",
     "block_linear",
     "build",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import mlx.core as mx
+import numpy as np
+from jaxtyping import Float
 
 from ..item_product_spec import ItemProductSpec
 from .values import native_module
@@ -29,3 +31,19 @@ def item_product(
         dims = spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out
         spec.caches["native"] = native_module().ItemPlan(*dims, *spec.description())
     return native_module().item_product(spec.caches["native"], target, shared, list(arrays))
+
+
+class HarmonicValues:
+    """Harmonic polynomials of all degrees up to the number of tables.
+
+    Args:
+        tables: G_1, G_2, ..., each (2l+1, 3, 2l-1): Y_l = 1/l sum_k x_k G_l[:, k, :] Y_(l-1).
+    """
+
+    def __init__(self, tables: Sequence[np.ndarray]) -> None:
+        flat = [np.zeros(0), *(t.ravel() / (l + 1) for l, t in enumerate(tables))]
+        self._plan = native_module().HarmonicsPlan(len(tables), np.concatenate(flat).tolist())
+
+    def __call__(self, x: Float[mx.array, "n_vectors 3"]) -> Float[mx.array, "n_vectors dim"]:
+        """Harmonics, one degree after the other."""
+        return native_module().harmonics(self._plan, x)

@@ -5,6 +5,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "harmonics.h"
 #include "item_primitives.h"
 
 namespace nb = nanobind;
@@ -41,6 +42,14 @@ void define_item_functions(nb::module_& m) {
         return ItemProduct::make(plan, map_to(target), shared, arrays, cpu_stream());
       },
       "plan"_a, "target"_a, "shared"_a, "arrays"_a);
+  nb::class_<HarmonicsPlan>(m, "HarmonicsPlan")
+      .def(nb::init<int, const std::vector<double>&>(), "lmax"_a, "tables"_a);
+  m.def(
+      "harmonics",
+      [](std::shared_ptr<HarmonicsPlan> plan, const mx::array& x) {
+        return Harmonics::make(plan, x, cpu_stream());
+      },
+      "plan"_a, "x"_a);
 }
 
 }  // namespace mlpot
