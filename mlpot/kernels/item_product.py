@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
-from . import dispatch, native
+from . import dispatch, gpu, native
+from .gpu.item_product import item_product as gpu_item_product
+from .gpu.item_product import item_product_refusal as gpu_refusal
 from .item_product_spec import ItemProductSpec
 from .multilinear_form import Arrays, MultilinearForm
 
@@ -67,7 +69,15 @@ class ItemProduct:
 
     def _choose(self, target: str, arrays: Sequence[mx.array]) -> str:
         n = arrays[0].shape[0]
-        offers = (("native", lambda: self.spec.refusal(n) or native.refusal(*arrays)),)
+
+        def refusal_of_gpu() -> str | None:
+            refused = self.spec.refusal(n) or gpu_refusal(self.spec, target, self.shared, arrays)
+            return refused or dispatch.Slower("not known to be faster than plain MLX")
+
+        offers = (
+            *gpu.offers(refusal_of_gpu),
+            ("native", lambda: self.spec.refusal(n) or native.refusal(*arrays)),
+        )
         return dispatch.choose(_NAMES[target], offers, self.use_custom_kernel)
 
     def _evaluate(self, targets: tuple[str, ...], arrays: Arrays, _index) -> list[mx.array]:
@@ -75,8 +85,11 @@ class ItemProduct:
 
     def _gradient(self, target: str, arrays: Arrays) -> mx.array:
         given = [arrays[role] for role in (*self._operands, "g") if role != target]
-        if self._choose(target, given) == "native":
+        backend = self._choose(target, given)
+        if backend == "native":
             return native.item_product(self.spec, target, self.shared, given)
+        if backend in gpu.DIALECTS:
+            return gpu_item_product(self.spec, target, self.shared, given)
         if target == "g":
             return self.plain(*given)
         # The product is linear in each operand, so it does not matter where the derivative is
