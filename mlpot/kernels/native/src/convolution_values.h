@@ -27,6 +27,7 @@ class SafeRows {
     copies_.assign((n_rows - first_copy_) * width + L, T(0));
     std::copy(base + first_copy_ * width, base + n_rows * width, copies_.begin());
   }
+  void fetch(int64_t r) const { mlpot::fetch(row(r), width_); }
   const T* row(int64_t r) const {
     return r < first_copy_ ? base_ + r * width_ : copies_.data() + (r - first_copy_) * width_;
   }
@@ -107,6 +108,7 @@ void convolve_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& mat
           for (int q = 0; q < n_edges; q++) {
             edge[q] = perm ? perm[at + q] : at + q;
             rows[q] = in.row(other[edge[q]]);
+            in.fetch(other[edge[q]]);
             matrices.make(y + edge[q] * plan.dim_y, m.data() + q * matrices.size);
           }
           w.of(n_edges, edge, room.data(), weights);
@@ -205,6 +207,12 @@ class EdgeAdjoints {
   Room room() const {
     return {std::vector<T>(tables_.straight.size),
             std::vector<T>(tables_.straight.size * Simd<T>::lanes), std::vector<T>(plan_.n_weights)};
+  }
+
+  // Asks for the features of an edge.
+  void fetch(int64_t e) const {
+    x_.fetch(edges_.senders[e]);
+    g_.fetch(edges_.receivers[e]);
   }
 
   // y_bar (dim_y) and w_bar (n_weights) of edge e; either may be null, w too without y_bar.

@@ -81,8 +81,10 @@ class TableSums {
   }
 
   // table_bar, with make(e, w_bar) giving the w_bar of an edge; work as for parallel.
-  template <class MakeRoom, class Make>
-  void run(int64_t work, const MakeRoom& make_room, const Make& make, T* table_bar) const {
+  // fetch(e) announces the edge after.
+  template <class MakeRoom, class Make, class Fetch>
+  void run(int64_t work, const MakeRoom& make_room, const Make& make, const Fetch& fetch,
+           T* table_bar) const {
     const int64_t n_chunks = int64_t(begin_.size()) - 1, width = table_.n_weights;
     std::vector<T> sums(offset_.back());
     parallel(n_chunks, 1, work, [&](Chunks& chunks) {
@@ -95,6 +97,7 @@ class TableSums {
           const int64_t r = row(*e);
           int n_edges = 0;
           while (n_edges < kEdgeBlock && at < begin_[chunk + 1] && row(e[n_edges]) == r) {
+            if (at + 1 < begin_[chunk + 1]) fetch(e[n_edges + 1]);
             make(e[n_edges], room, w_bar.data() + table_.stride() * n_edges);
             n_edges++, at++;
           }
@@ -150,7 +153,7 @@ void radial_convolve_table(const Plan& plan, const Edges& edges, const RadialTab
       .run(
           2 * work<T>(plan, edges), [&] { return adjoints.room(); },
           [&](int64_t e, Room& room, T* w_bar) { adjoints.of(e, nullptr, room, nullptr, w_bar); },
-          table_bar);
+          [&](int64_t e) { adjoints.fetch(e); }, table_bar);
 }
 
 template <class T>
@@ -194,7 +197,7 @@ void edge_weights_table(const RadialTable<T>& table, int64_t n_edges, const T* w
           [&](int64_t e, int, T* to) {
             std::copy_n(w_bar + e * table.n_weights, table.n_weights, to);
           },
-          table_bar);
+          [&](int64_t e) { fetch(w_bar + e * table.n_weights, table.n_weights); }, table_bar);
 }
 
 #define MLPOT_INSTANTIATE_RADIAL_CONVOLUTION(T)                                                  \

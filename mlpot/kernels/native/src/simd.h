@@ -44,6 +44,14 @@ struct IntegerOf<double> {
   using type = int64_t;
 };
 
+// Asks for the n numbers from p on, which will be read soon: rows that an index picks are nothing that
+// a processor foresees.
+template <class T>
+MLPOT_INLINE void fetch(const T* p, int64_t n) {
+  constexpr int64_t kNumbersOfALine = 64 / sizeof(T);
+  for (int64_t i = 0; i < n; i += kNumbersOfALine) __builtin_prefetch(p + i);
+}
+
 // The halves of a vector added until one number is left.
 template <class T, int BYTES>
 struct Lanes {
