@@ -44,8 +44,8 @@ class WorkerProcess:
             env={**os.environ, **environment, "PYTHONPATH": path},
         )
 
-    def hello(self, limit: float = 120.0) -> dict:
-        """What the process says first."""
+    def hello(self, limit: float = 900.0) -> dict:
+        """What the process says first; it may have to compile mlpot's native kernels before."""
         return self._answer(limit)
 
     def ask(self, request: dict, limit: float = 600.0) -> dict:
