@@ -155,8 +155,11 @@ def item_product_refusal(
         shared: whether all items share one set of weights.
         arrays: the other roles; the first has a row for each item.
     """
-    n_terms = spec.caches.setdefault("n_gpu_terms", None) or _n_terms(spec)
-    spec.caches["n_gpu_terms"] = n_terms
+    if "n_gpu_terms" not in spec.caches:
+        spec.caches["n_gpu_terms"] = _n_terms(spec)
+    n_terms = spec.caches["n_gpu_terms"]
+    if n_terms == 0:
+        return "no terms"
     if n_terms > MOST_TERMS:
         return f"{n_terms} terms are more than {MOST_TERMS}"
     refused = refusal(*arrays)

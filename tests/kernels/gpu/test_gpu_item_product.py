@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu, random_array, to_float64
 
 from mlpot import kernels, o3
 from mlpot.kernels.gpu import item_product
+from mlpot.kernels.item_product_spec import ItemBlock, ItemPath, ItemProductSpec
 
 pytestmark = pytest.mark.emulated
 
@@ -131,3 +133,12 @@ def test_too_many_terms(monkeypatch):
     monkeypatch.setattr(item_product, "MOST_TERMS", n_terms - 1)
     with emulated_gpu(), pytest.raises(ValueError, match=f"{n_terms} terms are more than"):
         product(*arrays)
+
+
+def test_no_terms():
+    block = ItemBlock(0, 1, 1, 1, 1)
+    path = ItemPath(block, block, block, "uuu", "none", 0, np.zeros((1, 1, 1)))
+    spec = ItemProductSpec(1, 1, 1, 0, (path,))
+    arrays = [mx.ones((2, 1)), mx.ones((2, 1))]
+    with emulated_gpu():
+        assert item_product.item_product_refusal(spec, "g", True, arrays) == "no terms"
