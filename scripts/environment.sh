@@ -75,7 +75,10 @@ make_environment() {
 # them where that can be done without asking (as root with apt-get).
 find_emulator_tools() {
     local packages=(clang-16 libclang-rt-16-dev llvm-16) version
-    [ "$(uname -s)" = Linux ] || return 1
+    if [ "$(uname -s)" != Linux ]; then
+        echo "The emulator of GPU kernels runs on Linux only." >&2
+        return 1
+    fi
     for version in 16 17 18 19 20 21 22 23; do
         if command -v "clang++-$version" >/dev/null && command -v "llvm-symbolizer-$version" >/dev/null; then
             return 0
