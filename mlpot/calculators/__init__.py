@@ -1,5 +1,6 @@
 """Potentials as ASE calculators."""
 
+from .batch import CalculatorBatch
 from .calculator import MLPotCalculator
 
-__all__ = ["MLPotCalculator"]
+__all__ = ["CalculatorBatch", "MLPotCalculator"]

@@ -19,6 +19,7 @@ from .export import export
 from .fetch import fetch
 from .info import info
 from .md import md
+from .neb import neb
 from .phonons import phonons
 from .relax import relax
 from .resume import resume
@@ -62,7 +63,7 @@ def options(
 # In the order of --help.
 for _verb in (train, resume, evaluate, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
-for _verb in (phonons, vibrations, elastic, eos):
+for _verb in (phonons, vibrations, elastic, eos, neb):
     app.command(cls=TriplesCommand)(_verb)
 for _verb in (fetch, convert, export, info, doctor):
     app.command(cls=TriplesCommand)(_verb)

@@ -3,6 +3,7 @@
 from .elastic import elastic
 from .elastic_result import Elastic, Moduli, moduli
 from .eos import EquationOfState, eos
+from .neb import Band, neb
 from .phonon_result import ImaginaryMode, Phonons
 from .phonon_workflow import phonons
 from .relaxation import RelaxationReport, relax, relax_and_report
@@ -11,6 +12,7 @@ from .vibration_result import Thermochemistry, Vibrations
 from .vibrations import vibrations
 
 __all__ = [
+    "Band",
     "Elastic",
     "EquationOfState",
     "ImaginaryMode",
@@ -22,6 +24,7 @@ __all__ = [
     "elastic",
     "eos",
     "moduli",
+    "neb",
     "phonons",
     "read_structure",
     "relax",
