@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -98,7 +99,14 @@ def test_values_are_those_of_einsum(case, n, backend, dtype):
     spec = random_map(case, rng)
     arrays = random_arrays(spec, n, rng, one_hot=bool(rng.integers(2)))
     given = {k: mx.array(v, dtype=dtype) for k, v in arrays.items()}
-    wanted = want(spec, {k: np.array(v, dtype=np.float64) for k, v in given.items()})
+    host = {k: np.array(v, dtype=np.float64) for k, v in given.items()}
+    wanted = want(spec, host)
+    # A single number may be small because its terms cancel: what they add up to without their signs
+    # counts then.
+    positive = replace(spec, paths=tuple(replace(p, factor=abs(p.factor)) for p in spec.paths))
+    sizes = {
+        k: 0.1 * v.max() for k, v in want(positive, {k: abs(v) for k, v in host.items()}).items()
+    }
 
     def of(x, w, *y):
         return kernels.block_linear(spec, x, y[0] if y else None, w)
@@ -108,9 +116,11 @@ def test_values_are_those_of_einsum(case, n, backend, dtype):
     with kernels.use(backend):
         (out,), grads = mx.vjp(lambda *a: [of(*a)], primals, [given["out"]])
         mx.eval(out, grads)
-    close(out, wanted["out"], TOLERANCE[dtype])
-    for role, grad in zip(("x", "w", "y"), grads, strict=False):
-        close(grad, wanted[role], TOLERANCE[dtype], role)
+    for role, got in zip(("out", "x", "w", "y"), (out, *grads), strict=False):
+        got = np.array(got)
+        assert got.shape == wanted[role].shape
+        scale = max(np.abs(wanted[role]).max(), sizes[role])
+        assert np.abs(got - wanted[role]).max() <= TOLERANCE[dtype] * scale, role
     expected = {"reference": {"reference"}, "auto": {"native"}}[backend]
     assert {c.backend for c in kernels.report()} == expected
 
