@@ -2,6 +2,7 @@
 
 from .bussi import bussi
 from .cell_rescaling import cell_rescaling
+from .fire import fire
 from .guard import UnstableDynamics
 from .langevin import langevin
 from .martyna import npt
@@ -30,6 +31,7 @@ __all__ = [
     "bussi",
     "cell_rescaling",
     "degrees_of_freedom",
+    "fire",
     "initial_state",
     "langevin",
     "maxwell_boltzmann",

@@ -1,0 +1,81 @@
+"""Many structures relaxed at once, as each would be alone."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from ase.build import bulk
+from ase.constraints import FixAtoms, FixCom
+from embedded_atoms import EmbeddedAtoms
+from sample_potentials import triclinic
+
+from mlpot.calculators import MLPotCalculator
+from mlpot.workflows import relax
+from mlpot.workflows.batch_relaxation import relax_batch
+
+
+def metal():
+    potential = EmbeddedAtoms(numbers=(13, 29), cutoff=4.0, E0s={29: -100.0, 13: -50.0})
+    potential.set_dtype(mx.float64)
+    return potential
+
+
+def various() -> list:
+    """A crystal, a slab, a cluster that is fixed in part, a triclinic cell, one at rest."""
+    crystal = bulk("Cu", a=3.6, cubic=True)
+    crystal.rattle(0.12, seed=1)
+    slab = bulk("Cu", a=3.6, cubic=True)
+    slab.pbc = [True, True, False]
+    slab.rattle(0.08, seed=2)
+    cluster = bulk("Cu", a=3.6, cubic=True).repeat((2, 1, 1))
+    cluster.pbc = False
+    cluster.rattle(0.1, seed=3)
+    cluster.set_constraint(FixAtoms([0, 3]))
+    rest = bulk("Cu", a=3.6, cubic=True)
+    return [crystal, slab, rest, cluster, triclinic()]
+
+
+def test_each_as_alone():
+    structures = various()
+    before = [atoms.copy() for atoms in structures]
+    found = relax_batch(structures, metal(), fmax=1e-4, steps=3000)
+    steps = [report.steps for _, report in found]
+    assert len(set(steps)) > 2 and steps[2] == 0  # they drop out one after the other
+    calculator = MLPotCalculator(metal(), dtype="float64")
+    for atoms, old, (relaxed, report) in zip(structures, before, found, strict=True):
+        assert report.converged and report.fmax <= 1e-4
+        np.testing.assert_array_equal(atoms.positions, old.positions)
+        alone = relax_batch([atoms], metal(), fmax=1e-4, steps=3000)[0][0]
+        np.testing.assert_allclose(relaxed.positions, alone.positions, atol=1e-6)
+        check = relaxed.copy()
+        check.calc = calculator
+        assert np.linalg.norm(check.get_forces(), axis=1).max() <= 1.01e-4
+        assert report.energy == pytest.approx(check.get_potential_energy(), abs=1e-8)
+        assert relaxed.get_potential_energy() == pytest.approx(report.energy)
+    fixed = found[3][0]
+    np.testing.assert_allclose(fixed.positions[[0, 3]], before[3].positions[[0, 3]], atol=1e-12)
+    # The crystal has one minimum nearby, which BFGS finds as well.
+    expected = relax(before[0], calculator, fmax=1e-4)
+    assert found[0][1].energy == pytest.approx(expected.get_potential_energy(), abs=1e-6)
+
+
+def test_steps_run_out_and_refusals():
+    structures = various()[:2]
+    found = relax_batch(structures, MLPotCalculator(metal(), dtype="float64"), steps=5)
+    assert [report.converged for _, report in found] == [False, False]
+    assert [report.steps for _, report in found] == [5, 5]
+    with pytest.raises(ValueError, match="no structures"):
+        relax_batch([], metal())
+    with pytest.raises(ValueError, match="fmax is -1"):
+        relax_batch(structures, metal(), fmax=-1)
+    with pytest.raises(ValueError, match="does not know Fe"):
+        relax_batch([bulk("Fe")], metal())
+    with pytest.raises(ValueError, match="committee of 2"):
+        relax_batch(structures, MLPotCalculator([metal(), metal()], dtype="float64"))
+    structures[1].set_constraint(FixCom())
+    with pytest.raises(ValueError, match="FixAtoms only, not FixCom"):
+        relax_batch(structures, metal())
+    structures[1].set_constraint(FixAtoms(range(4)))
+    with pytest.raises(ValueError, match="all atoms of structure 1 are fixed"):
+        relax_batch(structures, metal())
