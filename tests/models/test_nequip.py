@@ -10,7 +10,7 @@ from mlx.utils import tree_flatten
 from mlpot import graph, o3
 from mlpot.models import NequIPConfig, Potential, PotentialConfig
 from mlpot.models.nequip import RadialBasis, RMSLayerNorm
-from mlpot.testing import CHECKS, available_backends, run_battery
+from mlpot.testing import available_backends, run_battery
 
 VARIANTS = {
     "both parities": {"parity": "both", "self_connection": "linear"},
@@ -30,10 +30,16 @@ def small(layers: int = 2, cutoff: float = 3.0, **options) -> Potential:
     )
 
 
+#: What differs between variants; the other checks run on the backbone as it is by default.
+CHOSEN = ["forces", "stress", "rotation", "reflection", "supercell", "isolated atom", "continuity",
+          "padding", "HVP", "derivative modes"]  # fmt: skip
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variants_pass_every_check(variant):
-    results = run_battery(small(**VARIANTS[variant]), backends=[available_backends()[-1]])
-    assert [r.check for r in results] == list(CHECKS)
+def test_variants_pass_the_checks(variant):
+    potential = small(**VARIANTS[variant])
+    results = run_battery(potential, CHOSEN, backends=[available_backends()[-1]])
+    assert [r.check for r in results] == CHOSEN
     assert [f"{r.check}: {r.message}" for r in results if not r.passed] == []
 
 
