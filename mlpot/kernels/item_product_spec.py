@@ -94,6 +94,10 @@ class ItemProductSpec:
     paths: tuple[ItemPath, ...]
     caches: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    def __getstate__(self) -> dict:
+        """Copies and pickles make their own caches: plans cannot be copied."""
+        return self.__dict__ | {"caches": {}}
+
     @property
     def n_terms(self) -> int:
         """Couplings that are not zero, times the channels of their paths."""

@@ -13,6 +13,7 @@ from mlpot.kernels import Constant, block_linear, block_linear_pays
 
 from .irreps import Irreps
 from .layout import Layout, check_layout, check_width, join_blocks, split_blocks, split_columns
+from .linear_items import LinearItems
 from .linear_paths import Group, bias_instructions, group_paths, linear_instructions
 from .scalar_maps import linear_map
 from .weights import check_weight, resolve_weight_flags
@@ -81,6 +82,14 @@ class Linear(mlx.nn.Module):
             if self._f_shape
             else linear_map(self.irreps_in, self.irreps_out, paths, self.layout)
         )
+        self._items = (
+            None
+            if self._f_shape or self._map is not None
+            else LinearItems(
+                *(self.irreps_in, self.irreps_out, paths, self.layout),
+                *(self.shared_weights, self._plain),
+            )
+        )
         if self.internal_weights and self.weight_numel > 0:
             self.weight = mx.random.normal((*self._f_shape, self.weight_numel))
         if self.internal_weights and self.bias_numel > 0:
@@ -135,26 +144,34 @@ class Linear(mlx.nn.Module):
         if n == 0 or self.irreps_out.dim == 0:
             return mx.zeros((*lead, *f_out, self.irreps_out.dim), dtype=features.dtype)
         flat = features.reshape(n * (self.f_in or 1), self.irreps_in.dim)
-        if (
-            self._map is not None
-            and self.shared_weights
-            and bias is None
-            and weight is not None
-            and self.irreps_in.dim > 0
-            and block_linear_pays(self._map, flat, weight)
-        ):
-            out = block_linear(self._map, flat, None, weight)
-            return out.reshape(*lead, self.irreps_out.dim)
+        if bias is None and weight is not None and self.irreps_in.dim > 0:
+            if (
+                self._map is not None
+                and self.shared_weights
+                and block_linear_pays(self._map, flat, weight)
+            ):
+                out = block_linear(self._map, flat, None, weight)
+                return out.reshape(*lead, self.irreps_out.dim)
+            if self._items is not None and self._items.pays(flat, weight):
+                return self._items(flat, weight).reshape(*lead, self.irreps_out.dim)
+        out = self._plain(flat, weight, bias)
+        return out.reshape(*lead, *f_out, self.irreps_out.dim)
+
+    def _plain(
+        self, flat: mx.array, weight: mx.array | None, bias: mx.array | None = None
+    ) -> mx.array:
+        """The map of (n f_in, dim_in) features in plain MLX."""
+        n = flat.shape[0] // (self.f_in or 1)
         outs = self._outputs(split_blocks(flat, self.irreps_in, self.layout), weight, n)
         if bias is not None:
             self._add_bias(outs, bias, n)
         blocks = [
-            mx.zeros((n * (self.f_out or 1), b.ir.dim, b.mul), dtype=features.dtype)
+            mx.zeros((n * (self.f_out or 1), b.ir.dim, b.mul), dtype=flat.dtype)
             if out is None
             else out
             for b, out in zip(self.irreps_out, outs, strict=True)
         ]
-        return join_blocks(blocks, self.layout).reshape(*lead, *f_out, self.irreps_out.dim)
+        return join_blocks(blocks, self.layout)
 
     def _outputs(self, blocks: list, weight: mx.array | None, n: int) -> list:
         """(n f_out, 2l+1, mul) blocks of the output, None where no path leads."""

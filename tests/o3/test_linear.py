@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from algebra import close, numbers, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlpot import o3
+from mlpot import kernels, o3
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +139,41 @@ def test_layout_is_converted_block_by_block():
     assert np.array_equal(np.array(swapped[0]), [0, 1, 2, 5, 3, 6, 4, 7])
     back = o3.convert_layout(swapped, "2x0e+2x1o", "ir_mul", "mul_ir")
     assert np.array_equal(np.array(back), np.array(x))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_kernels_and_plain_mlx_agree_to_second_order(shared):
+    a, b = o3.Irreps("7x0e+5x1o+3x2e+2x1o"), o3.Irreps("4x1o+1x0o+6x0e+2x2e")
+    linear = o3.Linear(a, b, shared_weights=shared, internal_weights=False)
+    x = numbers(0, 19, a.dim)
+    w = numbers(1, *(() if shared else (19,)), linear.weight_numel)
+    t = numbers(2, 19, a.dim)
+
+    def value(x, w):
+        return mx.sum(linear(x, w) ** 3)
+
+    def slope(x, w):
+        return mx.sum(mx.grad(value)(x, w) * t)
+
+    found = {}
+    for name in ("auto", "reference"):
+        kernels.clear_report()
+        with kernels.use(name):
+            found[name] = [linear(x, w), *mx.grad(slope, argnums=[0, 1])(x, w)]
+            found[name] += mx.jvp(lambda x: mx.grad(value)(x, w), [x], [t])[1]
+            mx.eval(found[name])
+        ran = {c.backend for c in kernels.report() if c.primitive == "linear"}
+        assert ran == {"native" if name == "auto" else "reference"}
+    for one, other in zip(found["auto"], found["reference"], strict=True):
+        assert float(mx.max(mx.abs(one - other))) < 1e-12 * max(1.0, float(mx.max(mx.abs(other))))
+
+
+def test_copies_are_independent_after_use():
+    linear = o3.Linear("3x0e+2x1o", "4x1o+2x0e")
+    linear.set_dtype(mx.float64)
+    x = numbers(0, 5, 9)
+    before = linear(x)
+    twin = copy.deepcopy(linear)
+    twin.weight = 2.0 * twin.weight
+    assert close(twin(x), 2.0 * before)
+    assert close(linear(x), before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from algebra import numbers, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlpot import o3
+from mlpot import kernels, o3
 from mlpot.o3.layout import check_layout
 
 MODES = ("uvw", "uvu", "uvv", "uuw", "uuu", "uvuv", "uvu<v", "u<vw")
@@ -281,3 +283,49 @@ def test_bad_arguments_are_named():
         tp(mx.ones((1, 2)), mx.ones((1, 1)), mx.ones((3,)))
     with pytest.raises(ValueError, match="last axis must be 2"):
         tp(mx.ones((1, 3)), mx.ones((1, 1)), mx.ones((2,)))
+
+
+def test_paths_with_and_without_weights_in_one_product():
+    product = o3.TensorProduct(
+        "3x0e+2x1e",
+        "3x1e+1x1e",
+        "3x1e+2x1e",
+        [(0, 0, 0, "uvu", True), (1, 1, 1, "uvu", False)],
+        internal_weights=False,
+        use_custom_kernel=True,
+    )
+    x, y, w = numbers(0, 4, 9), numbers(1, 4, 12), numbers(2, product.weight_numel)
+
+    def slopes(function):
+        gradient = mx.grad(lambda *a: mx.sum(function(*a) ** 2), argnums=[0, 1, 2])
+        second = mx.grad(lambda *a: sum(mx.sum(g**2) for g in gradient(*a)), argnums=[0, 1, 2])
+        return [function(x, y, w), *gradient(x, y, w), *second(x, y, w)]
+
+    for one, other in zip(slopes(product), slopes(product.differentiable_arrays), strict=True):
+        assert np.abs(np.array(one - other)).max() < 1e-11 * max(1.0, np.abs(np.array(other)).max())
+
+
+@pytest.mark.parametrize("use", [True, False, None])
+def test_the_switch_of_the_classes(use):
+    x, y = numbers(0, 3, 8), numbers(1, 3, 8)
+    for make in (o3.FullTensorProduct, o3.ElementwiseTensorProduct):
+        product = make("2x0e+2x1o", "2x0e+2x1o", use_custom_kernel=use)
+        kernels.clear_report()
+        found = product(x, y)
+        ran = {c.backend for c in kernels.report() if c.primitive == "tensor_product"}
+        assert ran == {"reference" if use is False else "native"}
+        plain = product.differentiable_arrays(x, y)
+        assert np.abs(np.array(found - plain)).max() < 1e-13
+        tangent = mx.jvp(lambda a, p=product: p(a, y), [x], [x])[1][0]
+        assert np.abs(np.array(tangent - plain)).max() < 1e-13
+
+
+def test_copies_are_independent_after_use():
+    product = o3.FullyConnectedTensorProduct("2x0e+1x1o", "1x0e+1x1o", "3x1o")
+    product.set_dtype(mx.float64)
+    x, y = numbers(0, 3, 5), numbers(1, 3, 4)
+    before = product(x, y)
+    twin = copy.deepcopy(product)
+    twin.weight = 2.0 * twin.weight
+    assert np.abs(np.array(twin(x, y) - 2.0 * before)).max() < 1e-13
+    assert np.abs(np.array(product(x, y) - before)).max() == 0.0
