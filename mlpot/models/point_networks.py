@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from mlpot.nn.soft_one_hot import Basis
 from .message_passing import MessagePassing
 from .point_convolution import Mixing
 from .point_graph import PointGraph, point_graph
+from .radial_edges import RadialEdges, RadialEmbedding
+from .radial_strategy import Strategy
 
 #: Number of radial basis functions and hidden width of the radial networks, as in e3nn.
 NUMBER_OF_BASIS, RADIAL_WIDTH = 10, 100
@@ -72,6 +75,7 @@ class PointNetwork(mlx.nn.Module):
         lmax: highest degree.
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
+        radial: where edge weights come from; "exact" gives e3nn's numbers to the last digits.
     """
 
     def __init__(
@@ -89,12 +93,27 @@ class PointNetwork(mlx.nn.Module):
         lmax: int,
         pool_nodes: bool,
         normalization: Convention,
+        radial: Strategy,
     ) -> None:
         super().__init__()
         self.lmax, self.max_radius, self.num_nodes = lmax, max_radius, num_nodes
         self.number_of_basis = NUMBER_OF_BASIS
         self.pool_nodes = pool_nodes
-        self._family = family
+        self.radial_strategy: Strategy = radial
+        steps = self.number_of_basis + 1
+        self.radial = RadialEmbedding(
+            functools.partial(
+                radial_functions,
+                max_radius=max_radius,
+                number=self.number_of_basis,
+                basis=family.basis,
+            ),
+            max_radius,
+            # Each cosine ends with a kink; smooth_finite functions have none.
+            tuple(max_radius * i / steps for i in range(1, steps))
+            if family.basis == "cosine"
+            else (),
+        )
         self._attributed = irreps_node_attr is not None
         self.irreps_edge_attr = o3.Irreps(irreps_edge_attr or "")
         self._harmonics = o3.Irreps.spherical_harmonics(lmax)
@@ -133,7 +152,7 @@ class PointNetwork(mlx.nn.Module):
         out = o3.convert_layout(out, self.irreps_node_output, "ir_mul", "mul_ir")
         return points.pool(out, self.num_nodes) if self.pool_nodes else out
 
-    def _edges(self, data: Mapping[str, Any], points: PointGraph) -> tuple[mx.array, mx.array]:
+    def _edges(self, data: Mapping[str, Any], points: PointGraph) -> tuple[mx.array, RadialEdges]:
         attributes = harmonics(self._harmonics, points.vectors)
         if self.irreps_edge_attr.dim:
             if "edge_index" not in data:
@@ -141,9 +160,7 @@ class PointNetwork(mlx.nn.Module):
             own = kernels.gather(needed(data, "edge_attr"), points.order)
             attributes = mx.concatenate([own, attributes], axis=1)
         length = kernels.safe_norm(points.vectors)
-        return attributes, radial_functions(
-            length, self.max_radius, self.number_of_basis, self._family.basis
-        )
+        return attributes, RadialEdges(self.radial, length, self.radial_strategy)
 
 
 def needed(data: Mapping[str, Any], *names: str) -> mx.array:

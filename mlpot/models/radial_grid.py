@@ -13,6 +13,8 @@ from mlpot import kernels
 
 #: Coefficients of an interval: t^0 to t^5.
 ORDER = 6
+#: Distance from breakpoints to the knots on either side of them, in cutoffs.
+_WITHIN = 1e-12
 
 
 class RadialGrid:
@@ -33,7 +35,7 @@ class RadialGrid:
         cutoff: Angstrom; the interpolant is exactly zero from there on.
         n_intervals: number of intervals, rounded up so that each piece has one.
         breakpoints: distances where a derivative of the function jumps, ascending, between 0 and
-            the cutoff. A knot lies on each, with one-sided derivatives.
+            the cutoff. A knot lies on either side of each, with the derivatives of its side.
     """
 
     def __init__(self, cutoff: float, n_intervals: int, breakpoints: Sequence[float] = ()) -> None:
@@ -53,15 +55,16 @@ class RadialGrid:
             knots = np.linspace(a, b, n + 1)
             # Numbers that float32 has: then r - x_i is exact in float32 too.
             knots[1:-1] = knots[1:-1].astype(np.float32)
+            # So much within the piece that rounding cannot put them on the other side.
+            knots[0] += _WITHIN * cutoff
+            knots[-1] -= _WITHIN * cutoff
             pieces.append(knots)
         left = np.concatenate([knots[:-1] for knots in pieces])
         right = np.concatenate([knots[1:] for knots in pieces])
         #: (n_intervals,) where intervals begin, and their widths, Angstrom.
         self.left, self.widths = left, right - left
-        #: (n_knots,) where functions are evaluated: the right end of a piece from the left.
-        self.knots = np.concatenate(
-            [np.append(knots[:-1], np.nextafter(knots[-1], 0.0)) for knots in pieces]
-        )
+        #: (n_knots,) where functions are evaluated.
+        self.knots = np.concatenate(pieces)
         first_knots = np.concatenate([[0], np.cumsum([n + 1 for n in counts])])
         self._pieces = [(int(a), int(b)) for a, b in itertools.pairwise(first_knots)]
         self._left, self._inverse = kernels.Constant(left), kernels.Constant(1.0 / self.widths)

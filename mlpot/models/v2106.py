@@ -9,6 +9,7 @@ from mlpot.nn.normalization_constants import Convention
 
 from . import message_passing, point_networks
 from .point_convolution import PointConvolution
+from .radial_strategy import Strategy
 
 __all__ = ["Convolution", "MessagePassing", "NetworkForAGraphWithAttributes", "SimpleNetwork"]
 
@@ -98,6 +99,7 @@ class SimpleNetwork(point_networks.PointNetwork):
         lmax: highest degree.
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
+        radial: where edge weights come from: "exact" (as in e3nn), "table" or "auto".
     """
 
     _family = point_networks.V2106
@@ -114,6 +116,7 @@ class SimpleNetwork(point_networks.PointNetwork):
         lmax: int = 2,
         pool_nodes: bool = True,
         normalization: Convention = "e3nn",
+        radial: Strategy = "exact",
     ) -> None:
         super().__init__(
             self._family,
@@ -129,6 +132,7 @@ class SimpleNetwork(point_networks.PointNetwork):
             lmax,
             pool_nodes,
             normalization,
+            radial,
         )
         self.irreps_in, self.irreps_out = self.irreps_node_input, self.irreps_node_output
 
@@ -149,6 +153,7 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
         lmax: highest degree.
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
+        radial: where edge weights come from: "exact" (as in e3nn), "table" or "auto".
     """
 
     _family = point_networks.V2106
@@ -167,6 +172,7 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
         lmax: int = 2,
         pool_nodes: bool = True,
         normalization: Convention = "e3nn",
+        radial: Strategy = "exact",
     ) -> None:
         super().__init__(
             self._family,
@@ -182,4 +188,5 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
             lmax,
             pool_nodes,
             normalization,
+            radial,
         )

@@ -9,9 +9,9 @@ import mlx.core as mx
 import mlx.nn
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
-from mlpot import derivatives, graph, kernels
+from mlpot import derivatives, graph, kernels, models
 from mlpot.models import Potential, PotentialConfig
 from mlpot.models.radial_edges import RadialEdges
 from mlpot.models.radial_layers import radial_layers
@@ -346,3 +346,51 @@ def test_unknown_strategies_and_wrong_numbers_are_named():
     for intervals in ([64], [64, 64, -1]):
         with pytest.raises(ValueError, match="one number, not negative, for each of the 3 layers"):
             own.set_radial_intervals(intervals)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        models.v2106.SimpleNetwork,
+        models.v2103.SimpleNetwork,
+        models.v2106.NetworkForAGraphWithAttributes,
+    ],
+)
+def test_networks_of_e3nn_take_tables_too(network):
+    """v2103's cosines have a kink every eleventh of the radius, where a knot must lie."""
+    rng = np.random.default_rng(8)
+    n, pairs = 6, np.array([(i, j) for i in range(6) for j in range(6) if i != j]).T
+    data = {
+        "pos": mx.array(rng.uniform(-1.3, 1.3, (n, 3)), dtype=mx.float64),
+        "x": mx.array(rng.normal(size=(n, 2)), dtype=mx.float64),
+        "node_attr": mx.array(rng.normal(size=(n, 1)), dtype=mx.float64),
+        "edge_index": mx.array(pairs.astype(np.int32)),
+        "edge_attr": mx.array(rng.normal(size=(pairs.shape[1], 6)), dtype=mx.float64),
+    }
+    arguments = {"max_radius": 2.5, "num_neighbors": 5.0, "num_nodes": n, "mul": 4, "layers": 1}
+    if network is models.v2106.NetworkForAGraphWithAttributes:
+        # Two channels of an edge attribute, which the weights are summed over.
+        irreps = ("2x0e", "0e", "2x1o", "0e + 1o")
+    else:
+        irreps = ("2x0e", "0e + 1o")
+    outputs = {}
+    for radial in ("exact", "table"):
+        mx.random.seed(4)
+        own = network(*irreps, **arguments, lmax=1, radial=radial)
+        # e3nn's alpha begins at zero, and with it all derivatives.
+        own.update(tree_map(lambda w: mx.random.normal(w.shape), own.parameters()))
+        own.set_dtype(mx.float64)
+        mx.eval(own.parameters())
+
+        def out(pos, own=own):
+            return mx.square(own(data | {"pos": pos})).sum()
+
+        gradient = mx.grad(out)
+        product = mx.jvp(gradient, [data["pos"]], [data["pos"]])[1][0]
+        outputs[radial] = own(data), gradient(data["pos"]), product
+        kept = [layer.radial_table._kept._value for layer in radial_layers(own)]
+        assert all((found is not None) == (radial == "table") for found in kept)
+    for found, expected, tolerance in zip(
+        outputs["table"], outputs["exact"], (1e-7, 1e-6, 1e-5), strict=True
+    ):
+        assert relative(found, expected) < tolerance
