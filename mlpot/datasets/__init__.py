@@ -13,7 +13,7 @@ from .reference_energies import (
     undetermined_elements,
 )
 from .splits import split, split_indices
-from .statistics import average_neighbors, force_rms
+from .statistics import average_neighbors, closest_pair, force_rms
 from .summaries import Census, Summary, summary
 from .suspicions import fingerprint
 from .writing import write
@@ -28,6 +28,7 @@ __all__ = [
     "Labels",
     "Summary",
     "average_neighbors",
+    "closest_pair",
     "collate",
     "fingerprint",
     "force_rms",

@@ -50,3 +50,22 @@ def average_neighbors(frames: Sequence[Frame], cutoff: float, max_frames: int = 
         edges += len(graph.neighbor_list(frame.positions, frame.cell, frame.pbc, cutoff)[0])
         atoms += frame.n_atoms
     return edges / atoms
+
+
+def closest_pair(frames: Sequence[Frame], radius: float = 3.0) -> float | None:
+    """Distance of the two closest atoms of all frames, Angstrom; None if none are within radius.
+
+    Args:
+        frames: structures.
+        radius: Angstrom; pairs farther apart are not looked for.
+    """
+    shortest = np.inf
+    for frame in frames:
+        senders, receivers, shifts = graph.neighbor_list(
+            frame.positions, frame.cell, frame.pbc, radius
+        )
+        if len(senders):
+            vectors = frame.positions[senders] - frame.positions[receivers]
+            vectors = vectors + shifts @ np.asarray(frame.cell)
+            shortest = min(shortest, float(np.sqrt((vectors**2).sum(axis=1).min())))
+    return shortest if np.isfinite(shortest) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
-from mlpot.datasets import Batch, Batches, Frame
+from mlpot.datasets import Batch, Batches, Frame, closest_pair
 from mlpot.io import save
 
 from .ahead import ahead
@@ -88,6 +88,7 @@ class Trainer:
         )
         self.progress = Progress()
         self._digest = data.digest()
+        self._closest: float | None = None
 
     def _batches(self, frames: Sequence[Frame], size: int, shuffle: bool = True) -> Batches:
         return Batches(
@@ -213,6 +214,11 @@ class Trainer:
             "valid_loss": repr(progress.best_loss),
             "train_file": ", ".join(as_list(self.config.train_file)),
         }
+        if self._closest is None:
+            self._closest = closest_pair(self.data.train) or 0.0
+        if self._closest > 0:
+            # Molecular dynamics warns when atoms come closer than that.
+            metadata["closest_pair"] = repr(self._closest)
         save(self.folder.best, self.potential, metadata)
 
     def save(self) -> None:

@@ -8,7 +8,14 @@ from ase.build import bulk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlpot.datasets import Frame, average_neighbors, force_rms, split, split_indices
+from mlpot.datasets import (
+    Frame,
+    average_neighbors,
+    closest_pair,
+    force_rms,
+    split,
+    split_indices,
+)
 
 
 def frame(numbers=(1, 1), forces=None, config_type="Default", **fields):
@@ -113,3 +120,11 @@ def test_sizes_are_right_for_any_mixture(sizes, fraction, seed):
 def test_fractions_out_of_range(fraction):
     with pytest.raises(ValueError, match="between 0 and 1"):
         split_indices(mixed(), fraction, 0)
+
+
+def test_closest_pair():
+    copper = Frame.from_atoms(bulk("Cu", a=3.6, cubic=True))
+    thin = frame((1, 1), cell=np.diag([9.0, 0.7, 9.0]), pbc=[True] * 3)
+    assert closest_pair([copper]) == pytest.approx(3.6 / np.sqrt(2))
+    assert closest_pair([copper, thin]) == pytest.approx(0.7)  # an image of the atom itself
+    assert closest_pair([frame((1,))]) is None

@@ -267,3 +267,11 @@ def test_every_backbone_trains_and_loads(folder):
     rows = without_seconds(folder / "run" / "metrics.csv")
     assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
     assert mlpot.load(folder / "run" / "best.safetensors").config.model.name == "gate_points"
+
+
+def test_the_model_knows_the_closest_pair_of_its_data(finished):
+    _, metadata = mx.load(str(finished / "run" / "best.safetensors"), return_metadata=True)
+    frames = datasets.read(finished / "train.h5")
+    closest = float(metadata["closest_pair"])
+    # Of those frames that were trained on, not validated with.
+    assert closest >= datasets.closest_pair(frames) and closest < 3.0
