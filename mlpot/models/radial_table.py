@@ -254,6 +254,10 @@ class RadialTable:
         embedding, n_weights = edges.embedding, network.hs[-1]
         dtype = edges.length.dtype
 
+        # Before the cache is asked: what is kept must not depend on the number of edges.
+        if not takes_table(edges.strategy, 0, n_weights, edges.n_edges, dtype, traced=False):
+            return None
+
         def takes(n: int, fixed: bool) -> bool:
             n_rows = ORDER * embedding.n_kinds * n
             return n > 0 and takes_table(

@@ -12,7 +12,7 @@ import pytest
 from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
 from mlpot import derivatives, graph, kernels, models
-from mlpot.models import Potential, PotentialConfig
+from mlpot.models import Potential, PotentialConfig, radial_strategy
 from mlpot.models.radial_edges import RadialEdges
 from mlpot.models.radial_layers import radial_layers
 from mlpot.models.radial_strategy import TOLERANCES
@@ -394,3 +394,21 @@ def test_networks_of_e3nn_take_tables_too(network):
         outputs["table"], outputs["exact"], (1e-7, 1e-6, 1e-5), strict=True
     ):
         assert relative(found, expected) < tolerance
+
+
+def test_few_edges_do_not_decide_for_many(monkeypatch):
+    """Where a table pays from so many edges on, a small system first changes nothing later."""
+    monkeypatch.setattr(radial_strategy, "_backend", lambda: "cuda")
+    monkeypatch.setitem(radial_strategy.LEAST_EDGES, "cuda", structure().n_edges)
+    own = potential("auto", layers=1)
+    pair = graph.build(
+        [13, 29], np.array([[0, 0, 0], [2.2, 0, 0]]), cutoff=CUTOFF, dtype=mx.float64
+    )
+    own.node_energies(pair)
+    assert all(table._kept._value is None for table in tables(own))
+    own.node_energies(structure())
+    kept = [table._kept._value for table in tables(own)]
+    assert all(value is not None for value in kept)
+    own.node_energies(pair)
+    own.node_energies(structure())
+    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
