@@ -133,6 +133,8 @@ def scaling(arguments) -> dict:
     found = {}
     potential = load(arguments.copper)
     sizes = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+    if arguments.device == "cpu":
+        sizes = (256, 1_000, 5_000, 20_000, 50_000)
     begun = time.perf_counter()
     for n_atoms in sizes:
         if n_atoms > arguments.largest or time.perf_counter() - begun > arguments.limit:
@@ -142,7 +144,7 @@ def scaling(arguments) -> dict:
         try:
             system, state = prepare(atoms, 300.0)
             engine = engine_of(potential, system, md.nve(system, 2.0))
-            block = 4 if arguments.device == "cpu" else 10
+            block = 10 if arguments.device == "gpu" else max(1, min(8, 8000 // len(atoms)))
             state = engine.start(state)
             state, _ = engine.block(state, block)
             times = []
@@ -297,7 +299,8 @@ def nve_crystal(arguments) -> dict:
 def npt_memory(arguments) -> dict:
     """Memory and traces along NPT."""
     potential = load(arguments.copper)
-    atoms = crystal(108)
+    # So small on the CPU that many steps take minutes.
+    atoms = crystal(108 if arguments.device == "gpu" else 4)
     system, state = prepare(atoms, 500.0)
     engine = engine_of(potential, system, md.npt(system, 2.0, 0.0, tau_pressure=0.5))
     state = engine.start(state)
