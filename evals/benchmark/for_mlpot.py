@@ -13,6 +13,7 @@ import mlx.core as mx
 
 from mlpot import kernels
 from mlpot.kernels import native
+from mlpot.md.replay import Replayed
 
 from . import mlpot_models, mlpot_operations
 from .cases import Case
@@ -88,6 +89,17 @@ def _model(case: Case, phase: str, arrays: dict[str, np.ndarray], compiled: bool
     return _job(function, given, compiled, lambda name, array: np.array(array))
 
 
+def _recorded(function: Callable[..., dict[str, mx.array]]) -> Callable[..., dict[str, mx.array]]:
+    """The function without Python: by `mx.compile`, on GPUs without its fusing of operations.
+
+    For a whole model NVRTC would take minutes for the fused kernels.
+    """
+    if mx.default_device() != mx.Device(mx.gpu):
+        return mx.compile(function)
+    record = Replayed(lambda arrays: function(*arrays.values()))
+    return lambda *given: record({f"{i:03}": array for i, array in enumerate(given)})
+
+
 def _job(
     function: Callable[..., dict[str, mx.array]],
     given: list[mx.array],
@@ -95,7 +107,7 @@ def _job(
     numbers: Callable[[str, mx.array], np.ndarray],
 ) -> Job:
     mx.eval(given)
-    run = mx.compile(function) if compiled else function
+    run = _recorded(function) if compiled else function
 
     def begin() -> dict[str, mx.array]:
         result = run(*given)

@@ -7,6 +7,7 @@ weights once less, and never gathers the wide rows of g. Alone, it is summed wit
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from .convolution_kernels import (
     forward_kernel,
     message_sum_kernel,
     sender_kernel,
+    widest,
 )
 from .convolution_plan import NEGLIGIBLE, layout, x_blocks_overlap
 from .convolution_text import Sizes
@@ -37,6 +39,7 @@ SUM_THREADS = 256
 
 #: By measurement on an H200 (docs/kernels.md), for each kind of kernel.
 FORWARD = Tuning(width=4)
+FORWARD_FROM_TABLE = Tuning(width=1)
 SENDER = Tuning(width=2)
 EDGE = Tuning(width=4)
 EDGE_WITH_MESSAGES = Tuning(width=2)
@@ -54,8 +57,9 @@ class _Facts:
     @classmethod
     def of(cls, spec: ConvolutionSpec) -> _Facts:
         if "gpu_facts" not in spec.caches:
-            plans = [layout(spec, t.width, t.components) for t in (FORWARD, EDGE_WITH_MESSAGES)]
-            messages = plans[1]
+            tunings = (EDGE_WITH_MESSAGES, FORWARD, FORWARD_FROM_TABLE, SENDER, EDGE)
+            plans = [layout(spec, t.width, t.components) for t in tunings]
+            messages = plans[0]
             blocks = {(kind.x_offset, kind.channel) for kind in messages.kinds}
             spec.caches["gpu_facts"] = cls(
                 terms=sum(int((np.abs(p.coefficients) > NEGLIGIBLE).sum()) for p in spec.paths),
@@ -152,7 +156,8 @@ class Run:
 
     def forward(self) -> list[mx.array]:
         """The convolution itself."""
-        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, FORWARD))
+        tuning = FORWARD_FROM_TABLE if self.sizes.coefficients else FORWARD
+        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, tuning))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_out)], [self.dtype])
 
     def adjoints(self, targets: str) -> dict[str, mx.array]:
@@ -198,15 +203,18 @@ class Run:
         return {"y" if "y" in targets else "h": total}
 
     def _summed(self, messages: mx.array) -> mx.array:
-        kernel: GeneratedKernel
-        kernel, threads_of_node = self.kept(
-            "messages", lambda: message_sum_kernel(self.spec.dim_x, self.sizes.word)
-        )
+        width = widest(self.spec.dim_x)
+        kernel = _message_sum(width, self.sizes.word)
         n_nodes = self.edges.n_nodes
         return kernel(
             [messages, self.edges.sender_perm, self.edges.sender_ptr],
             shapes=[(n_nodes, self.spec.dim_x)],
             dtypes=[self.dtype],
-            blocks=-(-n_nodes * threads_of_node // SUM_THREADS),
+            blocks=-(-n_nodes * (self.spec.dim_x // width) // SUM_THREADS),
             threads=SUM_THREADS,
         )[0]
+
+
+@functools.cache
+def _message_sum(width: int, word: str) -> GeneratedKernel:
+    return message_sum_kernel(width, word)

@@ -120,7 +120,7 @@ def table_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKer
 
 def table_sum_kernel(sizes: Sizes) -> tuple[GeneratedKernel, int]:
     """Parts of `table_kernel` summed to the rows that they belong to; threads for each row."""
-    width = _width(sizes.n_weights)
+    width = widest(sizes.n_weights)
     columns = sizes.n_weights // width
     totals, terms = [f"sum{v}" for v in range(width)], [f"term{v}" for v in range(width)]
     n_coefficients = sizes.coefficients
@@ -148,30 +148,32 @@ if (row < n_firsts + {n_coefficients - 1}) {{
     return GeneratedKernel(name, ["parts"], ["table_bar"], body, "VECTOR_WORDS\n"), columns
 
 
-def _width(columns: int) -> int:
+def widest(columns: int) -> int:
+    """Neighbouring columns that a thread can take together."""
     return next(n for n in reversed(WIDTHS) if columns % n == 0)
 
 
-def message_sum_kernel(dim_x: int, word: str) -> tuple[GeneratedKernel, int]:
-    """Messages summed at their senders; and the threads that a node takes."""
-    width = _width(dim_x)
-    columns = dim_x // width
+def message_sum_kernel(width: int, word: str) -> GeneratedKernel:
+    """Messages summed at their senders; a thread takes ``width`` columns of a node.
+
+    It serves every specification, as compiling a kernel takes a second or two.
+    """
     totals, terms = [f"sum{v}" for v in range(width)], [f"term{v}" for v in range(width)]
     body = f"""
+const int dim_x = messages_shape[1];
+const int columns = dim_x / {width};
 const int item = GLOBAL_X;
-const int node = item / {columns}, column = (item - node * {columns}) * {width};
+const int node = item / columns, column = (item - node * columns) * {width};
 if (node < sender_ptr_shape[0] - 1) {{
   float {", ".join(f"{t} = 0.0f" for t in totals)};
   const int stop = LOAD(sender_ptr, node + 1);
   for (int place = LOAD(sender_ptr, node); place < stop; ++place) {{
-    const INDEX row = INDEX(LOAD(sender_perm, place)) * {dim_x} + column;
+    const INDEX row = INDEX(LOAD(sender_perm, place)) * dim_x + column;
     {read(terms, "messages", "row", stream=True)}
     {" ".join(f"{a} += {b};" for a, b in zip(totals, terms, strict=True))}
   }}
-  {write(totals, "x_bar", f"INDEX(node) * {dim_x} + column", word)}
+  {write(totals, "x_bar", "INDEX(node) * dim_x + column", word)}
 }}
 """
     names = ["messages", "sender_perm", "sender_ptr"]
-    return GeneratedKernel(
-        "convolution_messages", names, ["x_bar"], body, "VECTOR_WORDS\n"
-    ), columns
+    return GeneratedKernel("convolution_messages", names, ["x_bar"], body, "VECTOR_WORDS\n")

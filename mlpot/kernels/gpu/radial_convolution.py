@@ -22,8 +22,9 @@ from .segment import segment_starts
 
 #: Most coefficients of an edge for which kernels combine rows of the table.
 MOST_COEFFICIENTS = 8
-#: Blocks that share the edges of a row of the table.
-PARTS_OF_ROW = 4
+#: Blocks that share the edges of a row of the table, if the sums of all parts fit these bytes.
+MOST_PARTS = 8
+PARTS_BYTES = 256 * 2**20
 #: By measurement on an H200, for the adjoint to the table.
 TABLE = Tuning(width=2, components=32)
 
@@ -103,6 +104,11 @@ def _by_product(
     ]
 
 
+def parts_of_row(n_sums: int) -> int:
+    """How many blocks share the edges of a row where they make so many sums."""
+    return max(1, min(MOST_PARTS, PARTS_BYTES // (4 * n_sums)))
+
+
 def _table_adjoint(run: Run, rows: mx.array, n_rows: int) -> mx.array:
     sizes = run.sizes
     node_kernel = run.kept("table", lambda: table_kernel(run.spec, sizes, TABLE))
@@ -110,12 +116,13 @@ def _table_adjoint(run: Run, rows: mx.array, n_rows: int) -> mx.array:
     n_firsts = n_rows - sizes.coefficients + 1
     order = mx.argsort(rows).astype(mx.int32)
     starts = segment_starts(mx.take(rows, order), n_firsts)
+    n_parts = parts_of_row(n_firsts * sizes.coefficients * sizes.n_weights)
     given = {**run.arrays, "row_perm": order, "row_ptr": starts}
     (parts,) = node_kernel.kernel(
         [given[name] for name in node_kernel.kernel.inputs],
-        shapes=[(PARTS_OF_ROW, n_firsts, sizes.coefficients, sizes.n_weights)],
+        shapes=[(n_parts, n_firsts, sizes.coefficients, sizes.n_weights)],
         dtypes=[mx.float32],
-        blocks=(node_kernel.blocks(n_firsts), PARTS_OF_ROW),
+        blocks=(node_kernel.blocks(n_firsts), n_parts),
         threads=SIMD_WIDTH * node_kernel.warps,
     )
     return sum_kernel(

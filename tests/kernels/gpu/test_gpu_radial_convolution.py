@@ -132,3 +132,9 @@ def test_guards(monkeypatch):
     assert refusal(64, rows=False) == "None"
     assert "the most is" in refusal(6, True, 2**31)
     assert "mixed precision" in refusal(6, True, 50, single.astype(mx.float16))
+
+
+def test_number_of_parts_of_a_row():
+    fits = module.PARTS_BYTES // 4
+    found = [module.parts_of_row(n) for n in (1, fits // 8, fits // 8 + 1, fits, 10 * fits)]
+    assert found == [module.MOST_PARTS, 8, 7, 1, 1]
