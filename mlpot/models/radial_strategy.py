@@ -44,8 +44,9 @@ LARGEST_TABLE = {"native": 512 * 2**20, "cuda": 8 * 2**20}
 IN_TRAINING = ("native",)
 
 #: In training, where the table is made anew at each step: edges for each interval and kind of
-#: edge from which on that is faster than the network at each edge.
-EDGES_PER_INTERVAL = 2.0
+#: edge from which on that is faster than the network at each edge. By measurement on a CPU with two
+#: threads, 728 intervals: 81 ms against 62 at 2,776 edges, 103 against 103 at 4,784.
+EDGES_PER_INTERVAL = 6.0
 
 
 def takes_table(
