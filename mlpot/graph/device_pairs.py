@@ -65,9 +65,9 @@ class DevicePairs(HostPairs):
             cells: (n_graphs, 3, 3), Angstrom.
 
         Returns:
-            The pairs, and what `fits` wants to see: (4,) int32, edges found, atoms in the
+            The pairs, and what `fits` wants to see: (5,) int32, edges found, atoms in the
             fullest bin, whether the bins are too narrow for the present cells, pairs of atoms
-            at the same place.
+            at the same place, whether a number is not finite.
         """
         if self.grid is None:
             self.replan(positions, cells)
@@ -120,10 +120,12 @@ class DevicePairs(HostPairs):
             needed: the second result of `build`, as numpy.
 
         Raises:
-            ValueError: two atoms at the same place.
+            ValueError: two atoms at the same place, or positions that are not finite.
         """
         assert needed is not None, "the device says how much room it needs"
-        edges, fullest, narrow, equal = (int(n) for n in needed)
+        edges, fullest, narrow, equal, wild = (int(n) for n in needed)
+        if wild:
+            raise ValueError("positions or cells are not finite: there are no pairs to look for")
         good = True
         if fullest > self.bin_capacity:
             self.bin_capacity, good = _roomy(fullest), False
@@ -145,6 +147,8 @@ class DevicePairs(HostPairs):
         wraps = mx.floor(along) * periodic
         local = (along - wraps - c["origins"]) / c["widths"]
         scaled = mx.where(c["periodic"] > 0, local * c["bins"].astype(self.dtype), local)
+        # What is not a number must not become an index; it is reported in `build`.
+        scaled = mx.where(mx.isfinite(scaled), scaled, mx.zeros_like(scaled))
         highest = (c["bins"] - 1).astype(self.dtype)
         place = mx.clip(mx.floor(scaled), mx.zeros_like(highest), highest).astype(mx.int32)
         return self._number(c["first"], c["bins"], place), place, wraps, rows
@@ -216,7 +220,9 @@ class DevicePairs(HostPairs):
             chosen[mx.where(near & (target < size), target, spill)] = index
             counts.append(own)
             total, equal = total + own.sum(), equal + same
-        needed = mx.stack([total, fullest, self._narrow(full), equal])
+        sums = positions.sum() + cells.sum()
+        wild = (~mx.isfinite(sums)).astype(mx.int32)
+        needed = mx.stack([total, fullest, self._narrow(full), equal, wild])
         senders, receivers, shifts = self._edges(chosen[:size], table, place, wraps)
         graph = self._graph(positions, cells, senders, receivers, shifts, counts, total)
         return Pairs(graph, positions, cells), needed
