@@ -16,7 +16,8 @@ from mlpot.models import Potential, PotentialConfig, V2106Config
 @pytest.fixture(scope="module")
 def crystal():
     with mx.stream(mx.cpu):
-        potential = make_potential(seed=5)
+        # Third derivatives of radial tables jump at the knots, where differences do not see them.
+        potential = make_potential(seed=5, radial="exact")
         potential.set_dtype(mx.float64)
         atoms = make_crystal(3)
         built = graph.build(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import mlx.core as mx
 import numpy as np
 from ase import Atoms
@@ -12,10 +14,17 @@ from mlpot.models.config import V2106Config
 E0S = {1: -13.6, 6: -1029.5, 8: -2043.2}
 
 
-def make_potential(seed: int = 0, cutoff: float = 3.0, lmax: int = 1) -> Potential:
+def make_potential(
+    seed: int = 0,
+    cutoff: float = 3.0,
+    lmax: int = 1,
+    radial: Literal["auto", "table", "exact"] = "auto",
+) -> Potential:
     """A random potential of H, C and O that no other test shares a seed with."""
     mx.random.seed(seed)
-    backbone = V2106Config(channels=4, lmax=lmax, number_of_basis=6, radial_neurons=[8])
+    backbone = V2106Config(
+        channels=4, lmax=lmax, number_of_basis=6, radial_neurons=[8], radial=radial
+    )
     config = PotentialConfig(numbers=[1, 6, 8], cutoff=cutoff, model=backbone, E0s=E0S)
     return Potential(config)
 
