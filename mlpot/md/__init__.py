@@ -4,8 +4,10 @@ from .bussi import bussi
 from .cell_rescaling import cell_rescaling
 from .fire import fire
 from .guard import UnstableDynamics
+from .h5md import read_h5md
 from .langevin import langevin
 from .martyna import npt
+from .msd import mean_squared_displacement
 from .nose_hoover import nose_hoover
 from .pressure import pressure, pressure_tensor, volumes
 from .rdf import PairDistances
@@ -35,11 +37,13 @@ __all__ = [
     "initial_state",
     "langevin",
     "maxwell_boltzmann",
+    "mean_squared_displacement",
     "nose_hoover",
     "npt",
     "nve",
     "pressure",
     "pressure_tensor",
+    "read_h5md",
     "run_md",
     "volumes",
 ]
