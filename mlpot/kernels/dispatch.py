@@ -69,7 +69,8 @@ _lock = threading.Lock()
 def forced(use_custom_kernel: bool | None) -> Iterator[None]:
     """Within the block: kernels always (True), never (False), or where they are faster (None).
 
-    None leaves an outer choice in force.
+    None leaves an outer choice in force. Derivatives of what is called within the block keep its
+    choice, wherever they are traced.
     """
     if use_custom_kernel is None:
         yield
@@ -79,6 +80,11 @@ def forced(use_custom_kernel: bool | None) -> Iterator[None]:
         yield
     finally:
         _forced.reset(token)
+
+
+def forced_choice() -> bool | None:
+    """What `forced` holds here: kernels always (True), never (False), or neither (None)."""
+    return _forced.get()
 
 
 def choose(

@@ -14,6 +14,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from . import dispatch
+
 _plain: ContextVar[bool] = ContextVar("mlpot_plain", default=False)
 
 
@@ -39,19 +41,53 @@ def fixed(x: Any) -> Any:
 class CustomFunction:
     """``mx.custom_function``, and the plain body within `plain_path`.
 
+    Derivatives are traced later than the call, outside of a ``with`` block around it: within
+    `dispatch.forced` the choice of kernels is kept for the rules, and for what they call.
+
     Args:
         body: computes values; float inputs go through `fixed`.
     """
 
     def __init__(self, body: Callable) -> None:
         self._body = body
-        custom: Any = mx.custom_function(body)
-        self._custom = custom
-        self.vjp, self.jvp, self.vmap = custom.vjp, custom.jvp, custom.vmap
+        self._rules: dict[str, Callable] = {}
+        self._customs: dict[bool | None, Any] = {}
+
+    def vjp(self, rule: Callable) -> Callable:
+        """Set the rule of reverse mode, as in ``mx.custom_function``."""
+        return self._rules.setdefault("vjp", rule)
+
+    def jvp(self, rule: Callable) -> Callable:
+        """Set the rule of forward mode, as in ``mx.custom_function``."""
+        return self._rules.setdefault("jvp", rule)
+
+    def vmap(self, rule: Callable) -> Callable:
+        """Set the rule of batches, as in ``mx.custom_function``."""
+        return self._rules.setdefault("vmap", rule)
 
     def __call__(self, *args: Any) -> Any:
         """Values, by the body or by the custom function."""
-        return self._body(*args) if _plain.get() else self._custom(*args)
+        if _plain.get():
+            return self._body(*args)
+        force = dispatch.forced_choice()
+        custom = self._customs.get(force)
+        if custom is None:
+            custom = self._customs[force] = mx.custom_function(_kept(force, self._body))
+            for name, rule in self._rules.items():
+                getattr(custom, name)(_kept(force, rule))
+        return custom(*args)
+
+
+def _kept(force: bool | None, function: Callable) -> Callable:
+    """The function, under a choice of kernels if there is one."""
+    if force is None:
+        return function
+
+    def call(*args: Any) -> Any:
+        with dispatch.forced(force):
+            return function(*args)
+
+    return call
 
 
 def as_tuple(value) -> tuple[Any, ...]:

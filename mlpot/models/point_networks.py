@@ -76,6 +76,8 @@ class PointNetwork(mlx.nn.Module):
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
         radial: where edge weights come from; "exact" gives e3nn's numbers to the last digits.
+        use_custom_kernel: None takes kernels where they are faster, True always, False never;
+            the results are the same, and so are derivatives in any nesting.
     """
 
     def __init__(
@@ -94,8 +96,10 @@ class PointNetwork(mlx.nn.Module):
         pool_nodes: bool,
         normalization: Convention,
         radial: Strategy,
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__()
+        self.use_custom_kernel = use_custom_kernel
         self.lmax, self.max_radius, self.num_nodes = lmax, max_radius, num_nodes
         self.number_of_basis = NUMBER_OF_BASIS
         self.pool_nodes = pool_nodes
@@ -142,8 +146,12 @@ class PointNetwork(mlx.nn.Module):
             (n_graphs or n_nodes, irreps_node_output.dim).
 
         Raises:
-            ValueError: a key is missing.
+            ValueError: a key is missing, or kernels are forced and there is none.
         """
+        with kernels.forced(self.use_custom_kernel):
+            return self._outputs(data)
+
+    def _outputs(self, data: Mapping[str, Any]) -> mx.array:
         points = point_graph(data, self.max_radius)
         x = needed(data, "x", "node_input")
         z = needed(data, "node_attr") if self._attributed else mx.ones((x.shape[0], 1), x.dtype)

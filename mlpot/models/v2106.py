@@ -100,6 +100,8 @@ class SimpleNetwork(point_networks.PointNetwork):
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
         radial: where edge weights come from: "exact" (as in e3nn), "table" or "auto".
+        use_custom_kernel: kernels where they are faster (None), always (True) or never (False);
+            the results are the same, and so are derivatives in any nesting.
     """
 
     _family = point_networks.V2106
@@ -117,6 +119,7 @@ class SimpleNetwork(point_networks.PointNetwork):
         pool_nodes: bool = True,
         normalization: Convention = "e3nn",
         radial: Strategy = "exact",
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__(
             self._family,
@@ -133,6 +136,7 @@ class SimpleNetwork(point_networks.PointNetwork):
             pool_nodes,
             normalization,
             radial,
+            use_custom_kernel,
         )
         self.irreps_in, self.irreps_out = self.irreps_node_input, self.irreps_node_output
 
@@ -154,6 +158,8 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
         pool_nodes: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
         radial: where edge weights come from: "exact" (as in e3nn), "table" or "auto".
+        use_custom_kernel: kernels where they are faster (None), always (True) or never (False);
+            the results are the same, and so are derivatives in any nesting.
     """
 
     _family = point_networks.V2106
@@ -173,6 +179,7 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
         pool_nodes: bool = True,
         normalization: Convention = "e3nn",
         radial: Strategy = "exact",
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__(
             self._family,
@@ -189,4 +196,5 @@ class NetworkForAGraphWithAttributes(point_networks.PointNetwork):
             pool_nodes,
             normalization,
             radial,
+            use_custom_kernel,
         )
