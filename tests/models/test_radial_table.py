@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import mlx.core as mx
 import mlx.nn
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten, tree_map, tree_unflatten
+from mlx.utils import tree_flatten, tree_map
+from radial_potentials import BACKBONES, CUTOFF, edges_of_kind, potential, relative, structure
 
-from mlpot import derivatives, graph, kernels, models
-from mlpot.models import Potential, PotentialConfig, radial_strategy
-from mlpot.models.radial_edges import RadialEdges
+from mlpot import derivatives, graph, models
+from mlpot.models import Potential
 from mlpot.models.radial_layers import radial_layers
 from mlpot.models.radial_strategy import TOLERANCES
 from mlpot.models.radial_table import interpolation_errors
-
-CUTOFF = 4.0
-BACKBONES = {
-    "v2106": {"name": "v2106"},
-    "gate_points": {"name": "gate_points"},
-    "nequip": {"name": "nequip", "radial_neurons": [16, 16]},
-    "xplor": {"name": "nequip", "envelope": "xplor", "xplor_on": 3.1, "train_basis": True},
-}
-
-
-def potential(radial: str, name: str = "v2106", **changes) -> Potential:
-    """A small potential in float64; the same weights whatever ``radial`` is."""
-    sizes = {"channels": 4, "lmax": 1, "layers": 2, "radial": radial}
-    mx.random.seed(11)
-    own = Potential(
-        PotentialConfig(
-            numbers=[13, 29],
-            cutoff=CUTOFF,
-            model=BACKBONES[name] | sizes | changes,
-            zbl=False,
-            avg_num_neighbors=20.0,
-        )
-    )
-    own.set_dtype(mx.float64)
-    return own
-
-
-def structure(dtype: mx.Dtype = mx.float64) -> graph.Graph:
-    rng = np.random.default_rng(5)
-    cell = 4.6 * np.eye(3) + rng.normal(scale=0.2, size=(3, 3))
-    corners = [[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5], [0.4, 0.6, 0.5]]
-    positions = np.array(corners) @ cell + rng.normal(scale=0.1, size=(5, 3))
-    return graph.build([13, 29, 29, 13, 29], positions, cell, True, cutoff=CUTOFF, dtype=dtype)
 
 
 @pytest.fixture(autouse=True)
 def on_the_cpu():
     with mx.stream(mx.cpu):
         yield
-
-
-def relative(found, expected) -> float:
-    found, expected = np.array(found), np.array(expected)
-    assert np.abs(expected).max() > 1e-4
-    return np.abs(found - expected).max() / np.abs(expected).max()
-
-
-def tables(own: Potential) -> list:
-    return [layer.radial_table for layer in radial_layers(own.network)]
 
 
 @pytest.mark.parametrize("name", BACKBONES)
@@ -152,7 +106,7 @@ def test_interpolated_weights_between_the_knots(name):
         def table(q, layer=layer, network=network):
             kinds = []
             for kind in range(embedding.n_kinds):
-                edges = _edges(embedding, q, kind)
+                edges = edges_of_kind(embedding, q, kind)
                 powers, rows, first = layer.radial_table.weights(network, edges)
                 kinds.append(sum(powers[:, m : m + 1] * rows[first + m] for m in range(6)))
             return mx.concatenate(kinds)
@@ -168,11 +122,6 @@ def test_interpolated_weights_between_the_knots(name):
 def along(f):
     """The derivative of a function of lengths by them."""
     return lambda q: mx.jvp(f, [q], [mx.ones_like(q)])[1][0]
-
-
-def _edges(embedding, length, kind):
-    kinds = mx.full(length.shape, kind, dtype=mx.int32)
-    return RadialEdges(embedding, length, "table", None if embedding.n_kinds == 1 else kinds)
 
 
 def sharpen(own: Potential, factor: float, n: int = 1) -> None:
@@ -204,120 +153,6 @@ def test_where_no_table_suffices_the_network_is_used():
     own.set_radial_intervals(own.needed_radial_intervals())
     energies = [p.node_energies(structure()) for p in (own, exact)]
     assert relative(*energies) < 1e-7
-
-
-def changed_in_place(own):
-    radial_layers(own.network)[1].radial_network.layer1.weight *= 2
-
-
-def assigned_to_a_part(own):
-    radial_layers(own.network)[1].radial_network.layer1.weight[0] = 3.0
-
-
-def updated(own):
-    flat = tree_flatten(own.parameters())
-    own.update(tree_unflatten([(k, 1.1 * v) for k, v in flat]))
-
-
-def frequencies_trained(own):
-    own.network.basis.frequencies = 1.05 * own.network.basis.frequencies
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("v2106", changed_in_place),
-        ("gate_points", assigned_to_a_part),
-        ("nequip", updated),
-        ("xplor", frequencies_trained),
-    ],
-)
-def test_no_table_outlives_its_weights(name, change):
-    own, exact, where = potential("table", name), potential("exact", name), structure()
-    before = np.array(own.node_energies(where))
-    kept = [table._kept._value for table in tables(own)]
-    own.node_energies(where)
-    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
-    for p in (own, exact):
-        change(p)
-        mx.eval(p.parameters())
-    after = np.array(own.node_energies(where))
-    assert np.abs(after - before).max() > 1e-3 * np.abs(before).max()
-    assert relative(after, exact.node_energies(where)) < 1e-7
-
-
-def test_isolated_energies_do_not_outlive_their_weights():
-    own = potential("table")
-    before = own.isolated_energies()
-    assert own.isolated_energies() is before
-    own.network.embedding.weight = own.network.embedding.weight * 2
-    mx.eval(own.parameters())
-    after = own.isolated_energies()
-    fresh = own.network(
-        own._one_hot(mx.float64)[:2], mx.zeros((0, 3), dtype=mx.float64), own._no_edges
-    )
-    assert np.array_equal(np.array(after), np.array(fresh))
-    assert not np.array_equal(np.array(after), np.array(before))
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
-def test_copies_have_their_own_tables(copied):
-    # MLX pickles arrays of float64 as float32.
-    own, where = potential("table", "gate_points"), structure(mx.float32)
-    own.set_dtype(mx.float32)
-    before = np.array(own.node_energies(where))
-    other = copied(own)
-    np.testing.assert_array_equal(np.array(other.node_energies(where)), before)
-    changed_in_place(other)
-    assert np.abs(np.array(other.node_energies(where)) - before).max() > 1e-6
-    np.testing.assert_array_equal(np.array(own.node_energies(where)), before)
-
-
-def test_transformations_leave_kept_tables_alone():
-    own, where = potential("table", layers=1), structure()
-    before = np.array(own.node_energies(where))
-    kept = [table._kept._value for table in tables(own)]
-    start = own.trainable_parameters()
-    index = [k for k, _ in tree_flatten(start)]
-
-    def loss(*weights):
-        own.update(tree_unflatten(list(zip(index, weights, strict=True))))
-        return own.node_energies(where).sum()
-
-    weights = [w for _, w in tree_flatten(start)]
-    gradient = mx.grad(loss, argnums=list(range(len(weights))))
-    assert all(g.shape == w.shape for g, w in zip(gradient(*weights), weights, strict=True))
-    # A trace that evaluated anything would raise; computing it takes minutes of g++.
-    assert len(mx.compile(gradient)(*weights)) == len(weights)
-    own.update(start)
-    np.testing.assert_array_equal(np.array(own.node_energies(where)), before)
-    assert derivatives.hessian(own, where, chunk=4).shape == (15, 15)
-    # The parameters are the arrays that they were, so their tables are too.
-    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
-
-
-def test_compiled_tables_follow_the_weights():
-    """One trace serves all weights, and its gradient is that of the exact network."""
-    # Without hidden layers, as each operation that is fused takes g++ two seconds.
-    own = potential("table", "gate_points", radial_neurons=[])
-    layer = radial_layers(own.network)[0]
-    network, embedding = layer.radial_network, own.network.radial
-    layer.radial_table.intervals = 128
-    length = mx.array([0.9, 1.7, 2.3, 3.9], dtype=mx.float64)
-    start = network.layer0.weight
-
-    def weights(last, tabulated):
-        network.layer0.weight = last
-        edges = _edges(embedding, length, 2)
-        if not tabulated:
-            return (network(edges.scalars()) ** 3).sum()
-        powers, rows, first = layer.radial_table.weights(network, edges)
-        return (kernels.edge_weights(powers, rows, first) ** 3).sum()
-
-    compiled = mx.compile(mx.grad(lambda last: weights(last, True)))
-    for last in (start, 2 * start, start[::-1]):
-        expected = mx.grad(lambda last: weights(last, False))(last)
-        assert relative(compiled(last), expected) < 1e-6
 
 
 def test_float32_is_as_close_to_float64_as_the_exact_network():
@@ -394,21 +229,3 @@ def test_networks_of_e3nn_take_tables_too(network):
         outputs["table"], outputs["exact"], (1e-7, 1e-6, 1e-5), strict=True
     ):
         assert relative(found, expected) < tolerance
-
-
-def test_few_edges_do_not_decide_for_many(monkeypatch):
-    """Where a table pays from so many edges on, a small system first changes nothing later."""
-    monkeypatch.setattr(radial_strategy, "_backend", lambda: "cuda")
-    monkeypatch.setitem(radial_strategy.LEAST_EDGES, "cuda", structure().n_edges)
-    own = potential("auto", layers=1)
-    pair = graph.build(
-        [13, 29], np.array([[0, 0, 0], [2.2, 0, 0]]), cutoff=CUTOFF, dtype=mx.float64
-    )
-    own.node_energies(pair)
-    assert all(table._kept._value is None for table in tables(own))
-    own.node_energies(structure())
-    kept = [table._kept._value for table in tables(own)]
-    assert all(value is not None for value in kept)
-    own.node_energies(pair)
-    own.node_energies(structure())
-    assert all(t._kept._value is value for t, value in zip(tables(own), kept, strict=True))
