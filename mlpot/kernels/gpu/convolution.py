@@ -37,7 +37,7 @@ MOST_TERMS = 20000
 #: Threads of a block that sums messages.
 SUM_THREADS = 256
 
-#: By measurement on an H200 (docs/kernels.md), for each kind of kernel.
+#: By measurement on an H200 (docs/gpu-kernels.md), for each kind of kernel.
 FORWARD = Tuning(width=4)
 FORWARD_FROM_TABLE = Tuning(width=1)
 SENDER = Tuning(width=2)
