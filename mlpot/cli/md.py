@@ -142,6 +142,7 @@ def md(
 def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any]) -> MDConfig:
     """The configuration of file and options; paths in a file count from its folder."""
     from mlpot.config import load_yaml, validate
+    from mlpot.io import PUBLISHED
     from mlpot.md.config import MDConfig
 
     if config is None:
@@ -154,7 +155,8 @@ def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any
         raise ValueError(f"{names}: the stages of {str(config)!r} say this; change them there")
     written = load_yaml(config, MDConfig).model_dump()
     for name in ("model", "struct", "out"):
-        written[name] = str(config.parent / written[name])
+        if not (name == "model" and written[name] in PUBLISHED):
+            written[name] = str(config.parent / written[name])
     return validate({**written, **options}, MDConfig, f"{config} and the options")
 
 

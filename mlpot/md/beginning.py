@@ -9,15 +9,15 @@ import numpy as np
 
 from mlpot.units import KB
 
-from .config import MDConfig, Stage
+from .config import MDConfig
 from .state import State, initial_state
 from .structure import Structure
 from .system import System
 from .velocities import maxwell_boltzmann
 
 
-def make_system(config: MDConfig, structure: Structure, stage: Stage) -> System:
-    """All replicas side by side, as a stage moves them.
+def make_system(config: MDConfig, structure: Structure, number: int) -> System:
+    """All replicas side by side, as the stage of this number moves them.
 
     Raises:
         ValueError: a fixed atom that does not exist, or as `System`.
@@ -30,9 +30,10 @@ def make_system(config: MDConfig, structure: Structure, stage: Stage) -> System:
         )
     fixed = np.zeros(n_atoms, bool)
     fixed[config.fixed] = True
-    # Velocities are drawn without rotation; noise on every atom brings it back.
+    # Velocities are drawn without rotation; noise on every atom brings it back for good.
     molecule = not structure.pbc.any()
-    still = molecule and not config.keep_velocities and stage.ensemble != "langevin"
+    noisy = any(stage.ensemble == "langevin" for stage in config.stages[: number + 1])
+    still = molecule and not config.keep_velocities and not noisy
     return System(
         np.tile(structure.numbers, copies),
         np.tile(structure.masses, copies),

@@ -58,7 +58,8 @@ def start_run(
             "folder, go on with --resume, or give --overwrite to replace them"
         )
     # Found from the folder of the run, wherever that is resumed from.
-    config = config.model_copy(update={"model": str(Path(config.model).resolve())})
+    if Path(config.model).exists():
+        config = config.model_copy(update={"model": str(Path(config.model).absolute())})
     potential, closest = _model(config, structure)
     simulation = Simulation(config, structure, potential, folder, console, closest)
 
@@ -103,14 +104,12 @@ def _model(config: MDConfig, structure: Structure) -> tuple[Potential, float | N
         mx.set_memory_limit(int(config.memory_limit * 1e9))
     if config.cache_limit is not None:
         mx.set_cache_limit(int(config.cache_limit * 1e9))
-    potential = io.load(config.model)
+    arrays, metadata = io.read_file(config.model)
+    potential = io.build_potential(arrays, metadata, config.model)
     potential.check_elements(int(z) for z in set(structure.numbers.tolist()))
     if config.dtype == "float64":
         with mx.stream(mx.cpu):
             potential.set_dtype(mx.float64)
             mx.eval(potential.parameters())
-    known = None
-    if config.model.endswith(".safetensors"):
-        loaded: Any = mx.load(config.model, return_metadata=True)
-        known = loaded[1].get(CLOSEST_PAIR)
+    known = metadata.get(CLOSEST_PAIR)
     return potential, None if known is None else float(known)

@@ -99,7 +99,7 @@ class Simulation:
             self._resumed = self.progress
             if self.progress.stage >= len(stages):
                 raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
-        system = make_system(config, self.structure, stages[self.progress.stage])
+        system = make_system(config, self.structure, self.progress.stage)
         search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
         if state is None:
             state = first_state(config, self.structure, system)
@@ -110,7 +110,7 @@ class Simulation:
             try:
                 for number in range(self.progress.stage, len(stages)):
                     begin = self.progress.step - self.progress.stage_step
-                    system = make_system(config, self.structure, stages[number])
+                    system = make_system(config, self.structure, number)
                     integrator = stages[number].integrator(system, config.timestep)
                     engine = Engine(system, self.potential, integrator, search)
                     state = self._enter(stages[number], system, engine, state)

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 import mlpot
 from mlpot.cli import app
+from mlpot.config import load_yaml
+from mlpot.md.config import MDConfig
 from mlpot.md.h5md import read_h5md
 from mlpot.models import Potential, PotentialConfig, V2106Config
 
@@ -109,6 +111,11 @@ stages:
     path.write_text(text.replace("ensemble: bussi", "ensembel: bussi"))
     assert "did you mean 'ensemble'" in refused(capsys, ["md", str(path)])
     assert "give --struct, --out" in refused(capsys, ["md", "--model", "m.safetensors"])
+
+
+def test_shipped_configuration_is_valid():
+    config = load_yaml(SCRIPTS / "staged.yaml", MDConfig)
+    assert [stage.label for stage in config.stages] == ["relax", "heat", "equilibrate", "produce"]
 
 
 def test_wrong_structures(folder, capsys, tmp_path):

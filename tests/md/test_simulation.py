@@ -186,9 +186,10 @@ def test_a_killed_run_opens_and_goes_on(tmp_path):
     np.testing.assert_array_equal(second["conserved_eV"], first["conserved_eV"])
 
 
-def test_replicas_have_their_own_velocities(tmp_path):
+@pytest.mark.parametrize("neighbors", ["host", "device"])
+def test_replicas_have_their_own_velocities(tmp_path, neighbors):
     stages = [Stage(ensemble="langevin", steps=20)]
-    start(settings(tmp_path / "run", stages=stages, replicas=3))
+    start(settings(tmp_path / "run", stages=stages, replicas=3, neighbors=neighbors))
     log = read_log(tmp_path / "run" / "log.csv")
     assert len(log["step"]) == 3 * 5
     assert len(set(log["temperature_K"][:3])) == 3
@@ -248,6 +249,19 @@ def test_starts_that_fail_leave_no_files(tmp_path):
     assert not (tmp_path / "run").exists()
     with pytest.raises(ValueError, match="is not the folder of a run"):
         launch.resume_run(tmp_path)
+
+
+def test_rotation_counts_once_noise_has_brought_it():
+    from mlpot.md.beginning import make_system
+
+    molecule = copper(1)
+    molecule.pbc = False
+    names = ["nve", "minimise", "langevin", "bussi"]
+    config = settings("out", stages=[Stage(ensemble=name) for name in names])
+    degrees = [
+        float(make_system(config, to_structure(molecule), number).degrees[0]) for number in range(4)
+    ]
+    assert degrees == [6, 6, 9, 9]
 
 
 def test_close_pairs_are_told(tmp_path, monkeypatch):
