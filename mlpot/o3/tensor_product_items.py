@@ -101,12 +101,14 @@ class Items:
         """
         if y is None:
             return self._whole.plain(x, y, weight)
-        results = [
-            part.product(use_custom_kernel)(x, y, weight)
-            if part.weighted
-            else part.product(use_custom_kernel)(x, y)
-            for part in self._parts
-        ]
+        results = []
+        for part in self._parts:
+            product = part.product(use_custom_kernel)
+            if part.weighted:
+                assert weight is not None
+                results.append(product(x, y, weight))
+            else:
+                results.append(product(x, y))
         return sum(results[1:], results[0])
 
 
@@ -114,7 +116,8 @@ class _Part:
     """A product whose paths have weights all, or none of them."""
 
     def __init__(self, plan: Plan, shared: bool, layout: Layout) -> None:
-        self.plan, self.shared, self.layout = plan, shared, layout
+        self.plan, self.shared = plan, shared
+        self.layout: Layout = layout
         self.weighted = any(plan.instructions[k].has_weight for k in plan.active)
         self._products: dict[bool | None, ItemProduct] = {}
 

@@ -18,9 +18,8 @@ def test_networks_keep_the_choice_in_derivatives(use):
     rng = np.random.default_rng(0)
     with mx.stream(mx.cpu):
         arguments = ("2x0e", "1x0e", 2.0, 3.0, 6.0)
-        settings = {"mul": 2, "layers": 1, "lmax": 1}
-        network = v2106.SimpleNetwork(*arguments, **settings, use_custom_kernel=use)
-        twin = v2106.SimpleNetwork(*arguments, **settings)
+        network = v2106.SimpleNetwork(*arguments, 2, 1, 1, use_custom_kernel=use)
+        twin = v2106.SimpleNetwork(*arguments, 2, 1, 1)
         # Drawn anew: the factors that mix in the convolutions begin at zero.
         parameters = tree_map(
             lambda a: mx.array(0.5 * rng.normal(size=a.shape), dtype=mx.float64),
