@@ -1,5 +1,6 @@
 """Workflows on top of ASE calculators: relaxation, phonons, vibrations, elastic constants, ..."""
 
+from .batch_relaxation import relax_batch
 from .elastic import elastic
 from .elastic_result import Elastic, Moduli, moduli
 from .eos import EquationOfState, eos
@@ -29,6 +30,7 @@ __all__ = [
     "read_structure",
     "relax",
     "relax_and_report",
+    "relax_batch",
     "vibrations",
     "write_structure",
 ]

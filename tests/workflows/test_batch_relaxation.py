@@ -11,8 +11,7 @@ from embedded_atoms import EmbeddedAtoms
 from sample_potentials import triclinic
 
 from mlpot.calculators import MLPotCalculator
-from mlpot.workflows import relax
-from mlpot.workflows.batch_relaxation import relax_batch
+from mlpot.workflows import relax, relax_batch
 
 
 def metal():
