@@ -51,7 +51,7 @@ def md(
     ] = None,
     trajectory: Annotated[
         str | None,
-        typer.Option(help="File in --out: .h5 (H5MD), .extxyz or .traj [trajectory.h5]"),
+        typer.Option(help="File in --out: .h5 (H5MD), .extxyz or .traj; trajectory.h5 by default."),
     ] = None,
     trajectory_interval: Annotated[
         int | None, typer.Option(help="Steps between frames; as --log-interval by default.")
