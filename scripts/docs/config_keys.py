@@ -60,7 +60,10 @@ def _walk(schema: dict, definitions: dict, section: str) -> Iterator[Key]:
         for part, title in found:
             many = len(found) > 1
             inner.append((part, f"{path} ({title})" if many else path))
-        meaning = entry.get("description", "")
+        # pydantic leaves out a description that repeats that of the section itself.
+        meaning = (
+            entry.get("description", "") or (found and found[0][0].get("description", "")) or ""
+        )
         unit = entry.get("unit") or (_unit_in(meaning) if "number" in str(entry) else "")
         if name in schema.get("required", []):
             default = "required"

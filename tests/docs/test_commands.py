@@ -1,0 +1,60 @@
+"""Commands in the documentation are commands of mlpot, with its options."""
+
+import pytest
+import typer
+from documentation import commands, mentions
+
+from mlpot.cli.app import app
+
+GROUP = typer.main.get_command(app)
+COMMANDS = commands()
+#: Words that stand for any verb, file or value.
+PLACEHOLDERS = ("VERB",)
+
+
+def verbs():
+    context = GROUP.make_context("mlpot", [], resilient_parsing=True)
+    return {name: GROUP.get_command(context, name) for name in GROUP.list_commands(context)}
+
+
+VERBS = verbs()
+
+
+def parse(words: list[str]) -> None:
+    """Read the words as the program does, without running anything."""
+    if words[0].startswith("-"):
+        assert words[0] in {option for one in GROUP.params for option in one.opts} | {"--help"}
+        return
+    assert words[0] in VERBS, f"{words[0]} is no verb"
+    if {"--help", "-h", "--schema"} & set(words):
+        return  # asks to print, so arguments may be missing
+    VERBS[words[0]].make_context(words[0], [w for w in words[1:] if w != "--debug"])
+
+
+def test_there_are_commands():
+    assert len(COMMANDS) > 40
+    assert {words[0] for _, words in COMMANDS} >= set(VERBS) - {"resume"}
+
+
+@pytest.mark.parametrize(("file", "words"), COMMANDS, ids=lambda one: " ".join(one)[:60])
+def test_command_parses(file, words):
+    parse(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["md", "--modle", "x"], ["phonon", "x"], ["eval"], ["eos", "--points", "many"]]
+)
+def test_wrong_commands_are_noticed(words):
+    with pytest.raises(Exception, match=r"modle|no verb|Missing|valid integer"):
+        parse(words)
+
+
+@pytest.mark.parametrize(("file", "words"), mentions(), ids=lambda one: " ".join(one)[:60])
+def test_mentioned_verb_and_options_exist(file, words):
+    verb, *further = words
+    if verb in PLACEHOLDERS:
+        return
+    assert verb in VERBS
+    known = {option for one in VERBS[verb].params for option in (*one.opts, *one.secondary_opts)}
+    used = {word.rstrip(".,;:") for word in further if word.startswith("--")}
+    assert used <= known | {"--help", "--debug"}

@@ -1,0 +1,92 @@
+"""Links resolve, generated pages say what the code says, pictures can be drawn again."""
+
+import json
+import posixpath
+import xml.etree.ElementTree as ElementTree
+
+import config_keys
+import pages
+import pictures
+import pytest
+from documentation import ROOT, links
+
+from mlpot.cli.app import app
+from mlpot.md.config import MDConfig, Stage
+from mlpot.models import NequIPConfig
+from mlpot.training import TrainConfig
+
+# Pages of the site that are made when it is built, or come from outside docs/.
+MADE = pages.names() | {"models.md", "datasets.md", "changelog.md", "contributing.md"}
+
+
+@pytest.mark.parametrize(("file", "target"), links(), ids=lambda one: one)
+def test_link_resolves(file, target):
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
+    assert (ROOT / path).exists() or path.removeprefix("docs/") in MADE
+
+
+@pytest.mark.parametrize("model", [TrainConfig, MDConfig, NequIPConfig])
+def test_every_key_is_listed_with_its_default(model):
+    found = {key.name: key for key in config_keys.keys(model) if not key.section}
+    assert list(found) == list(model.model_fields)
+    for name, field in model.model_fields.items():
+        assert found[name].meaning
+        if field.is_required():
+            assert found[name].default == "required"
+        elif found[name].default != "section":
+            assert json.loads(found[name].default) == field.get_default(), name
+
+
+def test_sections_and_units_are_found():
+    found = {(key.section, key.name): key for key in config_keys.keys(MDConfig)}
+    assert {name for section, name in found if section == "stages"} == set(Stage.model_fields)
+    assert found["stages", "friction"].unit == "1/ps"
+    assert found["", "timestep"].unit == "fs"
+    assert found["stages", "temperature"].type == "number or list of 2 numbers or null"
+    training = {(key.section, key.name): key for key in config_keys.keys(TrainConfig)}
+    assert training["", "r_max"].unit == "Angstrom"
+    assert training["", "r_max"].type == "number > 0"
+    assert training["model (nequip)", "irreps"].default == "null"
+    assert training["units", "energy_unit"].unit == ""
+
+
+def test_command_page_names_every_verb_and_option():
+    page = pages.command_line()
+    assert app.registered_commands
+    for verb in app.registered_commands:
+        name = verb.name or verb.callback.__name__
+        part = page.split(f"\n## mlpot {name}\n")[1].split("\n## ")[0]
+        rows = [line for line in part.splitlines() if line.startswith("| `")]
+        parameters = pages.parameter_kinds(verb.callback).keys() - {"return", "show_help"}
+        for parameter in parameters:
+            option = f"`--{parameter.replace('_', '-')}`"
+            assert option in part or f"`{parameter.upper()}`" in part or "`IN... OUT`" in part
+        assert len(rows) >= len(parameters)
+
+
+def test_reference_has_every_public_name():
+    import mlpot
+
+    for module in ("derivatives", "workflows", "calculators"):
+        for name in getattr(mlpot, module).__all__:
+            assert f"::: mlpot.{module}.{name}\n" in pages.module_page(module)
+
+
+def test_pictures_are_drawn_again(tmp_path):
+    drawn = pictures.draw(tmp_path)
+    names = {path.name for path in drawn}
+    assert names == {path.name for path in (ROOT / "docs/pictures").glob("concepts-*.svg")}
+    for path in drawn:
+        shapes = ElementTree.parse(path).getroot().iter("{http://www.w3.org/2000/svg}path")
+        assert sum(1 for _ in shapes) > 10
+
+
+def test_parity_table_has_the_figures_of_the_report():
+    path = ROOT / "evals/results/parity-0.json"
+    table = pages.parity_table(path)
+    report = json.loads(path.read_text())
+    for name, row in report["operations"].items():
+        (line,) = [one for one in table.splitlines() if one.startswith(f"| `{name}` |")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert int(cells[1]) == row["cases"]
+        assert float(cells[2]) == pytest.approx(row["float64"]["value"], rel=0.5)
