@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -34,6 +34,9 @@ from .refusals import refusal
 
 #: Most coupling coefficients that are not zero: kernels of more take too long to compile.
 MOST_TERMS = 20000
+#: Up to so many weights two adjoints are computed with the third by its kernel: compiling another
+#: one takes seconds, writing these weights some ten microseconds.
+FEW_WEIGHTS = 2**23
 #: Threads of a block that sums messages.
 SUM_THREADS = 256
 
@@ -136,14 +139,23 @@ class Run:
         word = WORD_OF_TYPE[dtype]
         dims = (spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out)
         self.sizes = Sizes(*dims, word, coefficients)
+        self._single = 1 in (edges.n_nodes, edges.n_edges)
 
     def kept(self, key: str, make):
         """What ``make`` gives, once a specification, type and number of coefficients."""
         kernels = self.spec.caches.setdefault("gpu", {})
-        full = (key, self.dtype, self.sizes.coefficients)
+        full = (key, self.dtype, self.sizes.coefficients, self._single)
         if full not in kernels:
             kernels[full] = make()
         return kernels[full]
+
+    def tuned(self, tuning: Tuning) -> Tuning:
+        """The tuning, but one channel a lane for arrays of a single row.
+
+        A few columns of those count as contiguous for MLX, wherever they begin: they need not be
+        aligned as vectors must be.
+        """
+        return replace(tuning, width=1) if self._single else tuning
 
     def _call(self, node_kernel: NodeKernel, shapes: list, dtypes: list) -> list[mx.array]:
         return node_kernel.kernel(
@@ -157,23 +169,26 @@ class Run:
     def forward(self) -> list[mx.array]:
         """The convolution itself."""
         tuning = FORWARD_FROM_TABLE if self.sizes.coefficients else FORWARD
-        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, tuning))
+        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, self.tuned(tuning)))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_out)], [self.dtype])
 
     def adjoints(self, targets: str) -> dict[str, mx.array]:
-        """Any of those to x, y, and w or h, in as few passes as it goes."""
+        """Those asked for, and perhaps others, of x, y, and w or h, in as few passes as it goes."""
         found: dict[str, mx.array] = {}
+        few = self.edges.n_edges * self.spec.n_weights <= FEW_WEIGHTS
+        if len(targets) == 2 and few and _Facts.of(self.spec).joins_x:
+            targets = "xyh" if self.sizes.coefficients else "xyw"
         if "x" in targets and (targets == "x" or not _Facts.of(self.spec).joins_x):
             found["x"] = self._at_senders()
             targets = targets.replace("x", "")
         return found | self._at_edges(targets) if targets else found
 
     def _at_senders(self) -> mx.array:
-        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, SENDER))
+        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, self.tuned(SENDER)))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_x)], [self.dtype])[0]
 
     def _at_edges(self, targets: str) -> dict[str, mx.array]:
-        tuning = EDGE_WITH_MESSAGES if "x" in targets else EDGE
+        tuning = self.tuned(EDGE_WITH_MESSAGES if "x" in targets else EDGE)
         kernel = self.kept(
             f"edges {targets}", lambda: edge_kernel(self.spec, self.sizes, targets, tuning)
         )

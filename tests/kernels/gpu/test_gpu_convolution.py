@@ -16,6 +16,7 @@ from mlpot import kernels
 from mlpot.kernels import ConvolutionPath, ConvolutionSpec, gpu
 from mlpot.kernels.convolution_reference import Plan
 from mlpot.kernels.gpu import convolution_kernels, convolution_plan, lane_sums
+from mlpot.kernels.gpu.convolution_kernels import Tuning
 from mlpot.kernels.gpu.convolution_text import Sizes
 from mlpot.kernels.gpu.generated import GeneratedKernel
 
@@ -230,9 +231,33 @@ def test_grids_that_are_too_large():
         assert "the most is" in str(gpu.convolution_refusal(simple_spec(), 2**31 - 1, single))
 
 
-def test_messages_need_one_warp_for_every_column():
+def test_messages_need_one_warp_for_every_column(monkeypatch):
     """A block of x that several warps read, or that none reads, is summed at the senders."""
+    monkeypatch.setattr(module, "EDGE_WITH_MESSAGES", Tuning(width=2, components=6))
     rng = np.random.default_rng(9)
-    for blocks, gap in ([(0, 2, 2, 2)] * 13, 0), ([(0, 0, 0, 4)], 2):
+    for blocks, gap, joined in (
+        ([(0, 1, 1, 2)] * 2, 0, False),
+        ([(0, 1, 1, 2)], 2, False),
+        ([(0, 1, 1, 2)], 0, True),
+    ):
         device = check(random_spec(blocks, rng, gap), 3, 5, ("x", "y", "w"))
-        assert device.kernels == ["convolution_x", "convolution_yw_at_edges"]
+        alone = ["convolution_x", "convolution_yw_at_edges"]
+        together = ["convolution_xyw_at_edges", "convolution_messages"]
+        assert device.kernels == (together if joined else alone)
+
+
+@pytest.mark.parametrize(("few", "names"), [(40, "xyw"), (39, "xw")])
+def test_two_of_three_adjoints_of_few_weights(monkeypatch, few, names):
+    spec = random_spec([(0, 1, 1, 2)], np.random.default_rng(10))
+    monkeypatch.setattr(module, "FEW_WEIGHTS", few)
+    device = check(spec, 4, 20, ("x", "w"))
+    assert device.kernels == [f"convolution_{names}_at_edges", "convolution_messages"]
+
+
+@pytest.mark.parametrize(("n_nodes", "n_edges", "width"), [(1, 3, 1), (3, 1, 1), (2, 2, 4)])
+def test_arrays_of_one_row_are_not_read_as_vectors(n_nodes, n_edges, width):
+    """A few columns of a single row are contiguous for MLX, but aligned anyhow."""
+    spec = random_spec([(0, 0, 0, 4)], np.random.default_rng(11))
+    check(spec, n_nodes, n_edges, ("out",))
+    (kernel,) = spec.caches["gpu"].values()
+    assert [shape.width for shape in kernel.plan.shapes] == [width]
