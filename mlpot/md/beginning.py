@@ -60,13 +60,17 @@ def first_state(config: MDConfig, structure: Structure, system: System) -> State
 
 
 def with_drawn_velocities(
-    config: MDConfig, structure: Structure, system: System, state: State, temperature: float
+    config: MDConfig,
+    structure: Structure,
+    system: System,
+    state: State,
+    temperatures: list[float],
 ) -> State:
-    """The state with velocities of a temperature, another draw for each replica."""
+    """The state with velocities of a temperature for each replica, another draw for each."""
     masses = structure.masses
     mobile = ~system.fixed[: len(masses)]
     drawn = []
-    for replica in range(system.n_graphs):
+    for replica, temperature in enumerate(temperatures):
         rng = np.random.default_rng([config.seed, replica])
         if mobile.all() and config.remove_com:
             rotation = not structure.pbc.any()

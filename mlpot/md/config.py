@@ -104,6 +104,10 @@ class MDConfig(StrictModel):
     timestep: float = Field(default=0.5, gt=0, description="fs")
     seed: int = Field(default=0, ge=0, description="of velocities and noise")
     replicas: int = Field(default=1, ge=1, description="copies that run in one batch")
+    replica_temperatures: list[float] | None = Field(
+        default=None,
+        description="K, one for each replica, in place of `temperature` everywhere",
+    )
     keep_velocities: bool = Field(
         default=False, description="start with those of the structure file"
     )
@@ -145,6 +149,7 @@ class MDConfig(StrictModel):
 
     @model_validator(mode="after")
     def _sensible(self):
+        self._check_replicas()
         for stage in self.stages:
             temperature = stage.temperature or self.temperature
             hottest = max(temperature) if isinstance(temperature, tuple) else temperature
@@ -162,6 +167,33 @@ class MDConfig(StrictModel):
                 "or .traj; it is written to the folder of `out`"
             )
         return self
+
+    def _check_replicas(self) -> None:
+        each = self.replica_temperatures
+        if each is None:
+            return
+        if len(each) != self.replicas:
+            raise ValueError(
+                f"replica_temperatures has {len(each)} values for {self.replicas} replicas: give "
+                "one each"
+            )
+        if min(each) <= 0 or max(each) >= self.max_temperature:
+            raise ValueError(
+                f"replica_temperatures {each} must lie between 0 and max_temperature "
+                f"{self.max_temperature:g} K"
+            )
+        own = [stage.label for stage in self.stages if stage.temperature is not None]
+        if own:
+            raise ValueError(f"stage {own[0]!r} has a temperature, but replica_temperatures too")
+
+    def temperatures(self, stage: Stage, done: float) -> list[float]:
+        """Temperature of each replica in a stage of which a part is done, K."""
+        if self.replica_temperatures is not None:
+            return self.replica_temperatures
+        wanted = stage.temperature or self.temperature
+        if isinstance(wanted, tuple):
+            wanted = wanted[0] + done * (wanted[1] - wanted[0])
+        return [wanted] * self.replicas
 
     @property
     def frame_interval(self) -> int:

@@ -163,7 +163,7 @@ class Simulation:
         earlier = config.stages[: self.progress.stage]
         moved = any(one.ensemble != "minimise" for one in earlier)
         if stage.ensemble != "minimise" and not moved and not config.keep_velocities:
-            warmth = self._temperature(stage, 0.0)
+            warmth = config.temperatures(stage, 0.0)
             state = with_drawn_velocities(config, self.structure, system, state, warmth)
         kept = {name: array for name, array in state.extra.items() if name == "images"}
         return replace(state, extra=kept, kT=self._kT(stage, 0, system))
@@ -272,12 +272,6 @@ class Simulation:
             )
         return summary
 
-    def _temperature(self, stage: Stage, done: float) -> float:
-        wanted = stage.temperature or self.config.temperature
-        if isinstance(wanted, tuple):
-            return wanted[0] + done * (wanted[1] - wanted[0])
-        return wanted
-
     def _kT(self, stage: Stage, step: int, system: System) -> mx.array:
-        value = KB * self._temperature(stage, step / stage.steps)
-        return mx.full((system.n_graphs,), value, dtype=system.dtype)
+        kelvins = self.config.temperatures(stage, step / stage.steps)
+        return mx.array(KB * np.array(kelvins), dtype=system.dtype)

@@ -200,6 +200,23 @@ def test_replicas_have_their_own_velocities(tmp_path, neighbors):
         np.testing.assert_allclose(found["energy"], log["potential_eV"][own], atol=1e-6)
 
 
+def test_each_replica_at_its_own_temperature(tmp_path):
+    stages = [Stage(ensemble="langevin", steps=300, friction=50.0)]
+    each = {"replicas": 3, "replica_temperatures": [50.0, 300.0, 1000.0]}
+    start(settings(tmp_path / "run", stages=stages, trajectory="", block=20, **each))
+    log = read_log(tmp_path / "run" / "log.csv")
+    means = [log["temperature_K"][log["replica"] == k][10:].mean() for k in range(3)]
+    # 50 samples of 9 degrees of freedom, correlated over 20 fs and more: about a tenth each.
+    np.testing.assert_allclose(means, each["replica_temperatures"], rtol=0.4)
+    for changes, said in (
+        ({"replicas": 2}, "3 values for 2 replicas"),
+        ({"replica_temperatures": [1.0, 2.0, 1e5]}, "between 0 and max_temperature"),
+        ({"stages": STAGES}, "stage 'heat' has a temperature, but replica_temperatures too"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            settings(tmp_path / "run", **{"stages": stages, **each, **changes})
+
+
 def test_fixed_atoms_and_float64(tmp_path):
     stages = [Stage(ensemble="bussi", steps=30)]
     start(settings(tmp_path / "run", stages=stages, fixed=[0, 2], dtype="float64"))
