@@ -148,7 +148,7 @@ def scaling(arguments) -> dict:
             state = engine.start(state)
             state, _ = engine.block(state, block)
             times = []
-            for _ in range(3 if arguments.device == "gpu" else 1):
+            for _ in range(3):
                 start = time.perf_counter()
                 state, _ = engine.block(state, block)
                 times.append((time.perf_counter() - start) / block)
