@@ -59,7 +59,9 @@ class TrainConfig(StrictModel):
     )
 
     r_max: float = key(..., "Cutoff radius of the interaction.", unit="Angstrom", gt=0)
-    model: NamedBackbone = key(V2106Config(), "The network: v2106 or gate_points, by its name.")
+    model: NamedBackbone = key(
+        V2106Config(), "The network, by its name: v2106, gate_points, nequip."
+    )
     start_from: str | None = key(
         None,
         "Model to go on from: a file, or the name of a published potential that was fetched. Its "

@@ -108,6 +108,8 @@ def command_line() -> str:
         kinds = parameter_kinds(callbacks[verb])
         lines += [f"## mlpot {verb}", "", f"    mlpot {verb} {usage(command.params)}", ""]
         lines += [help_text, ""]
+        if verb in ("train", "md"):
+            lines += [f"All keys of the configuration file: [keys of mlpot {verb}]({verb}.md).", ""]
         lines += ["| | type | default | meaning |", "|---|---|---|---|"]
         for parameter in command.params:
             if "--help" in parameter.opts and verb != "train":

@@ -39,7 +39,7 @@ def irreps() -> Figure:
             axes = figure.add_axes((0.14 + (m - l + 3) * 0.12, 0.75 - 0.245 * l, 0.11, 0.22))
             z = values[:, m].reshape(u.shape)
             top = float(np.abs(z).max())
-            levels = np.array([-1.001, -0.5, 0.0, 0.5, 1.001]) * top
+            levels = np.array([-1.001, -0.45, 0.0, 0.45, 1.001]) * top
             drawn = axes.contourf(u, v, z, levels=levels, cmap="RdBu_r")
             drawn.set_clip_path(Circle((0, 0), 1.0, transform=axes.transData))
             axes.add_patch(Circle((0, 0), 1.0, fill=False, color=INK, lw=0.8))
