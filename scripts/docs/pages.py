@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import types
 import typing
 from pathlib import Path
 
@@ -187,14 +188,29 @@ def module_page(name: str) -> str:
     if public is None:  # constants and functions of a plain module
         options = "show_root_heading: false\n      show_root_toc_entry: false"
         return f"{title}::: mlpot.{name}\n    options:\n      {options}\n"
+
+    def is_namespace(item: str) -> bool:
+        return isinstance(getattr(module, item), types.ModuleType)
+
     parts = []
-    for item in public:
-        value = getattr(module, item)
-        if type(value).__name__ == "module":
+    for item in sorted(public, key=is_namespace):  # namespaces last
+        if is_namespace(item):
             parts.append(submodule(f"mlpot.{name}.{item}"))
         else:
-            parts.append(f"::: mlpot.{name}.{item}\n")
+            parts.append(f"::: {where(f'mlpot.{name}', item)}\n")
     return title + "\n".join(parts)
+
+
+def where(module: str, name: str) -> str:
+    """Path of what a module calls ``name``, from where it is defined.
+
+    Functions that are called as their file would be taken for the file otherwise.
+    """
+    value = getattr(importlib.import_module(module), name)
+    origin = getattr(value, "__module__", None)
+    if isinstance(value, type | types.FunctionType) and origin and origin.startswith("mlpot"):
+        return f"{origin}.{value.__qualname__}"
+    return f"{module}.{name}"
 
 
 def submodule(path: str) -> str:
