@@ -22,11 +22,22 @@ def _check(name: str, origin: str) -> str:
 
 
 def chosen() -> str:
-    """The backend asked for: by `use`, else by MLPOT_KERNELS, else "auto"."""
+    """The backend asked for: by `use`, else by MLPOT_KERNELS, else "auto".
+
+    Raises:
+        ValueError: MLPOT_KERNELS is no name of a backend, or names kernels that cannot be had.
+    """
     found = _chosen.get()
     if found is not None:
         return found
-    return _check(os.environ.get("MLPOT_KERNELS") or "auto", "MLPOT_KERNELS")
+    name = _check(os.environ.get("MLPOT_KERNELS") or "auto", "MLPOT_KERNELS")
+    if name in ("native", "cuda", "metal"):
+        why_not = _why_not(name)
+        if why_not:
+            raise ValueError(
+                f"MLPOT_KERNELS is {name!r}, but these kernels are not available: {why_not}"
+            )
+    return name
 
 
 def _why_not(name: str) -> str:

@@ -26,6 +26,10 @@ class Slower(str):
     """Why a backend that could take the arguments is not the fastest for them."""
 
 
+class Nothing(str):
+    """Why no kernel is needed: there is nothing to compute. Forced or not, plain MLX gives that."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What was chosen for a primitive, for `report`.
@@ -104,12 +108,13 @@ def choose(
         The backend's name.
 
     Raises:
-        ValueError: kernels are forced by True and none can take the arguments; names the reasons.
+        ValueError: kernels are forced by True and none can take the arguments, though there is
+            something to compute; names the reasons.
     """
     force = _forced.get() if use_custom_kernel is None else use_custom_kernel
     asked = chosen()
     refusals: list[tuple[str, str]] = []
-    backend = "reference"
+    backend, nothing = "reference", False
     for name, check in offers:
         if force is False:
             refusal: str | None = "switched off by use_custom_kernel=False"
@@ -120,8 +125,9 @@ def choose(
         if refusal is None or (force and isinstance(refusal, Slower)):
             backend = name
             break
+        nothing = nothing or isinstance(refusal, Nothing)
         refusals.append((name, str(refusal)))
-    if force and backend == "reference":
+    if force and backend == "reference" and not nothing:
         why = "; ".join(f"{name}: {reason}" for name, reason in refusals) or "it has none"
         raise ValueError(
             f"use_custom_kernel=True, but no kernel of {primitive} can run here ({why}); "

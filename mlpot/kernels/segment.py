@@ -122,7 +122,7 @@ def segment_sum(
 
 def scatter_sum(
     source: Shaped[mx.array, "..."],
-    index: Int[mx.array, "..."],
+    index: Shaped[mx.array, "..."],
     dim_size: int,
     use_custom_kernel: bool | None = None,
     jvp_safe: bool = True,
@@ -141,9 +141,11 @@ def scatter_sum(
         (dim_size, ...); rows without members are zero.
 
     Raises:
-        ValueError: ``index`` has not one entry for each row, ``dim_size`` is negative, or kernels
+        ValueError: ``index`` has not one integer for each row, ``dim_size`` is negative, or kernels
             are forced and there is none for the arguments.
     """
+    if not mx.issubdtype(index.dtype, mx.integer):
+        raise ValueError(f"index has the type {index.dtype}; give integers, e.g. int32")
     if index.ndim != 1 or source.ndim == 0 or index.shape[0] != source.shape[0]:
         raise ValueError(
             f"index has the shape {tuple(index.shape)} and source {tuple(source.shape)}; give one "

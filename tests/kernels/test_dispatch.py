@@ -89,3 +89,33 @@ def test_missing_device_is_named(name):
         message = f"{name} kernels are not available"
         with pytest.raises(ValueError, match=message), kernels.use(name):
             pass
+
+
+def test_forcing_does_not_ask_for_kernels_where_there_is_nothing_to_compute():
+    nothing = (("native", lambda: dispatch.Nothing("no rows")),)
+    assert dispatch.choose("p", nothing, use_custom_kernel=True) == "reference"
+    assert kernels.report()[0].refusals == (("native", "no rows"),)
+
+
+@pytest.mark.parametrize("asked", ["", "auto", "native", "reference"])
+def test_the_environment_chooses_unless_a_block_does(asked, monkeypatch):
+    monkeypatch.setenv("MLPOT_KERNELS", asked)
+    expected = "reference" if asked == "reference" else "native"
+    assert dispatch.choose("p", (("native", can),)) == expected
+    with kernels.use("reference"):
+        assert dispatch.choose("p", (("native", can),)) == "reference"
+    with kernels.use("native"):
+        assert dispatch.choose("p", (("native", can),)) == "native"
+
+
+def test_wrong_names_in_the_environment_are_refused(monkeypatch):
+    monkeypatch.setenv("MLPOT_KERNELS", "fast")
+    with pytest.raises(ValueError, match="MLPOT_KERNELS is 'fast'; choose one of auto, native"):
+        dispatch.choose("p", (("native", can),))
+
+
+def test_kernels_that_the_environment_asks_for_in_vain_are_refused(monkeypatch):
+    monkeypatch.setenv("MLPOT_KERNELS", "native")
+    monkeypatch.setattr("mlpot.kernels.native.why_not", lambda: "no compiler")
+    with pytest.raises(ValueError, match="kernels are not available: no compiler"):
+        dispatch.choose("p", (("native", can),))

@@ -168,12 +168,22 @@ def test_scatter_sum_has_all_derivatives_with_any_switches(use_custom_kernel, jv
     assert backend == {"reference" if use_custom_kernel is False else "native"}
 
 
+@pytest.mark.parametrize("use_custom_kernel", [None, True, False])
+def test_scatter_sum_of_nothing(use_custom_kernel):
+    nothing, nowhere = mx.zeros((0, 2)), mx.zeros((0,), dtype=mx.int32)
+    energy = lambda q: mx.sum(kernels.scatter_sum(q, nowhere, 3, use_custom_kernel))  # noqa: E731
+    assert np.array_equal(kernels.scatter_sum(nothing, nowhere, 3, use_custom_kernel), [[0, 0]] * 3)
+    assert kernels.scatter_sum(nothing, nowhere, 0, use_custom_kernel).shape == (0, 2)
+    assert mx.jvp(mx.grad(energy), [nothing], [nothing])[1][0].shape == (0, 2)
+
+
 @pytest.mark.parametrize(
     ("shape", "index", "dim_size", "message"),
     [
         ((3, 2), [0, 1], 2, "one index for each row"),
         ((2, 2), [[0, 1]], 2, "one index for each row"),
         ((2, 2), [0, 1], -1, "dim_size is -1"),
+        ((2, 2), [0.0, 1.0], 2, "give integers"),
     ],
 )
 def test_scatter_sum_refuses_what_does_not_fit(shape, index, dim_size, message):

@@ -61,3 +61,14 @@ def test_a_block_around_a_call_holds_for_its_derivatives(use):
         mx.eval(gradient)
         ran = {c.backend for c in kernels.report()}
         assert ran == {"native" if use else "reference"}
+
+
+@pytest.mark.parametrize("n_atoms", [0, 1])
+@pytest.mark.parametrize("use", [True, False, None])
+def test_networks_take_atoms_without_neighbours(use, n_atoms):
+    with mx.stream(mx.cpu):
+        network = v2106.SimpleNetwork("2x0e", "1x0e", 2.0, 3.0, 6.0, 2, 1, 1, use_custom_kernel=use)
+        energy = lambda p: mx.sum(network({"pos": p, "x": mx.ones((n_atoms, 2))}))  # noqa: E731
+        at = mx.zeros((n_atoms, 3))
+        response = mx.jvp(mx.grad(energy), [at], [at + 1])[1][0]
+        assert np.array_equal(response, np.zeros((n_atoms, 3)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
+from ..dispatch import Nothing
 from .dialect import WORD_OF_TYPE, Dialect
 from .generated import device_refusal, running_dialect
 
@@ -23,6 +24,8 @@ def refusal(*arrays: mx.array, types: tuple[mx.Dtype, ...] = NUMBER_TYPES) -> st
     refused = device_refusal()
     if refused:
         return refused
+    if any(a.size == 0 for a in arrays):
+        return Nothing("an array is empty")
     found = {a.dtype for a in arrays}
     if len(found) != 1:
         return f"mixed precision ({', '.join(sorted(str(t) for t in found))})"
@@ -30,8 +33,6 @@ def refusal(*arrays: mx.array, types: tuple[mx.Dtype, ...] = NUMBER_TYPES) -> st
         return f"{found.pop()} is not one of {', '.join(str(t) for t in types)}"
     if any(a.ndim == 0 for a in arrays):
         return "a number, not an array"
-    if any(a.size == 0 for a in arrays):
-        return "an array is empty"
     return None
 
 

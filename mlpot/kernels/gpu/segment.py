@@ -11,6 +11,7 @@ from functools import cache
 import mlx.core as mx
 from jaxtyping import Float, Int
 
+from ..dispatch import Nothing
 from .dialect import SIMD_WIDTH, WORD_OF_TYPE
 from .generated import GeneratedKernel, grid_refusal
 from .refusals import refusal
@@ -128,7 +129,7 @@ def _columns(x: mx.array) -> int:
 def gather_refusal(x: mx.array, index: mx.array) -> str | None:
     """Why `gather` cannot take these arrays; None if it can."""
     if index.size == 0:
-        return "an array is empty"
+        return Nothing("an array is empty")
     refused = refusal(x)
     return refused or grid_refusal(-(-index.size * _columns(x) // THREADS), THREADS)
 
@@ -151,7 +152,7 @@ def gather(
 def segment_sum_refusal(x: mx.array, n_segments: int) -> str | None:
     """Why `segment_sum` cannot take these arguments; None if it can."""
     if n_segments == 0:
-        return "there is no segment"
+        return Nothing("there is no segment")
     refused = refusal(x)
     if refused:
         return refused

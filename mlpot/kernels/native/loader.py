@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from ..._blas import num_threads as wanted_threads
+from ..dispatch import Nothing
 from . import builder
 from .toolchain import CannotBuildError
 
@@ -134,12 +135,12 @@ def refusal(*arrays: mx.array) -> str | None:
     types = {a.dtype for a in arrays}
     if mx.default_device() != mx.Device(mx.cpu):
         return "the default device is a GPU"
+    if any(a.size == 0 for a in arrays):
+        return Nothing("an array is empty")
     if len(types) != 1:
         return f"mixed precision ({', '.join(sorted(str(t) for t in types))})"
     if not types <= {mx.float32, mx.float64}:
         return f"{types.pop()} is not float32 or float64"
-    if any(a.size == 0 for a in arrays):
-        return "an array is empty"
     return None if available() else why_not()
 
 
