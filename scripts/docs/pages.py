@@ -49,6 +49,10 @@ NAVIGATION = [
 ]
 
 
+#: Kinds of constants.
+PLAIN = (str, int, float, tuple, list, dict)
+
+
 def names() -> set[str]:
     """Pages that are made here."""
     return set(make())
@@ -187,18 +191,31 @@ def module_page(name: str) -> str:
     title = f"# mlpot.{name}\n\n{(module.__doc__ or '').strip()}\n\n"
     if public is None:  # constants and functions of a plain module
         options = "show_root_heading: false\n      show_root_toc_entry: false"
-        return f"{title}::: mlpot.{name}\n    options:\n      {options}\n"
+        table = constants(
+            module, [item for item in vars(module) if item.isupper() and item[0] != "_"]
+        )
+        return f"{title}{table}::: mlpot.{name}\n    options:\n      {options}\n"
+    plain = [item for item in public if isinstance(getattr(module, item), PLAIN)]
+    spaces = [item for item in public if isinstance(getattr(module, item), types.ModuleType)]
+    rest = [item for item in public if item not in (*plain, *spaces)]
+    parts = [f"::: {where(f'mlpot.{name}', item)}\n" for item in rest]
+    parts += [submodule(f"mlpot.{name}.{item}") for item in spaces]
+    return title + constants(module, plain) + "\n".join(parts)
 
-    def is_namespace(item: str) -> bool:
-        return isinstance(getattr(module, item), types.ModuleType)
 
-    parts = []
-    for item in sorted(public, key=is_namespace):  # namespaces last
-        if is_namespace(item):
-            parts.append(submodule(f"mlpot.{name}.{item}"))
-        else:
-            parts.append(f"::: {where(f'mlpot.{name}', item)}\n")
-    return title + "\n".join(parts)
+def constants(module, names: list[str]) -> str:
+    """A table of constants; of mappings the keys."""
+    if not names:
+        return ""
+    lines = ["| constant | value |", "|---|---|"]
+    for name in names:
+        value = getattr(module, name)
+        shown = ", ".join(map(str, value)) if isinstance(value, dict) else repr(value)
+        if len(shown) > 120:
+            shown = f"{len(value)} values"
+        of = "mapping of " if isinstance(value, dict) else ""
+        lines.append(f"| `{name}` | {of}`{shown}` |")
+    return "\n".join([*lines, "", ""])
 
 
 def where(module: str, name: str) -> str:

@@ -75,6 +75,26 @@ def test_reference_has_every_public_name():
             assert found.__module__.startswith(f"mlpot.{module}.") and line in page
 
 
+@pytest.mark.parametrize("module", [m for m in pages.MODULES if m not in ("units", "elements")])
+def test_no_public_name_is_left_out(module):
+    import mlpot
+
+    page = pages.module_page(module)
+    for name in getattr(mlpot, module).__all__:
+        lines = [line for line in page.splitlines() if line.startswith(("::: ", "| `", "## "))]
+        words = {line.rpartition(".")[2] for line in lines} | {
+            line.split("`")[1] for line in lines if "`" in line
+        }
+        assert name in words | {line.removeprefix("## ") for line in lines}
+
+
+def test_constants_have_their_values():
+    import mlpot
+
+    page = pages.module_page("units")
+    assert f"| `HARTREE` | `{mlpot.units.HARTREE!r}` |" in page
+
+
 def test_pictures_are_drawn_again(tmp_path):
     drawn = pictures.draw(tmp_path)
     names = {path.name for path in drawn}
