@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mlpot.kernels import Constant, block_linear, block_linear_pays
+from mlpot.kernels.primitive import plain_path
 
 from .irreps import Irreps
 from .layout import Layout, check_layout, check_width
@@ -144,7 +145,8 @@ class TensorProduct(mlx.nn.Module):
         Returns:
             (..., irreps_out.dim).
         """
-        return self._product(left, right, weights, False)
+        with plain_path():
+            return self._product(left, right, weights, False)
 
     def _product(self, x, y, weight, use_custom_kernel: bool | None) -> mx.array:
         check_width("x", x, self.irreps_in1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -318,6 +319,17 @@ def test_the_switch_of_the_classes(use):
         assert np.abs(np.array(found - plain)).max() < 1e-13
         tangent = mx.jvp(lambda a, p=product: p(a, y), [x], [x])[1][0]
         assert np.abs(np.array(tangent - plain)).max() < 1e-13
+
+
+@pytest.mark.parametrize("scalars", ["2x0e", "1x0e+1x1o"])
+def test_the_product_in_plain_mlx_can_be_exported(scalars, tmp_path):
+    product = o3.FullyConnectedTensorProduct("2x0e+2x1o", scalars, "3x0e+2x1o")
+    x, y = numbers(0, 3, 8), numbers(1, 3, product.irreps_in2.dim)
+    path = str(tmp_path / "product.mlxfn")
+    mx.export_function(path, product.differentiable_arrays, x, y)
+    restored: Any = mx.import_function(path)
+    (found,) = restored(x, y)
+    assert np.abs(np.array(found - product(x, y))).max() < 1e-6
 
 
 def test_copies_are_independent_after_use():
