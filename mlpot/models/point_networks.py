@@ -20,7 +20,7 @@ from .message_passing import MessagePassing
 from .point_convolution import Mixing
 from .point_graph import PointGraph, point_graph
 from .radial_edges import RadialEdges, RadialEmbedding
-from .radial_strategy import Strategy
+from .radial_strategy import Strategy, check_strategy
 
 #: Number of radial basis functions and hidden width of the radial networks, as in e3nn.
 NUMBER_OF_BASIS, RADIAL_WIDTH = 10, 100
@@ -78,6 +78,9 @@ class PointNetwork(mlx.nn.Module):
         radial: where edge weights come from; "exact" gives e3nn's numbers to the last digits.
         use_custom_kernel: None takes kernels where they are faster, True always, False never;
             the results are the same, and so are derivatives in any nesting.
+
+    Raises:
+        ValueError: ``radial`` is none of the three.
     """
 
     def __init__(
@@ -103,7 +106,7 @@ class PointNetwork(mlx.nn.Module):
         self.lmax, self.max_radius, self.num_nodes = lmax, max_radius, num_nodes
         self.number_of_basis = NUMBER_OF_BASIS
         self.pool_nodes = pool_nodes
-        self.radial_strategy: Strategy = radial
+        self.radial_strategy: Strategy = check_strategy(radial)
         steps = self.number_of_basis + 1
         self.radial = RadialEmbedding(
             functools.partial(

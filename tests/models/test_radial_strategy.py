@@ -8,8 +8,13 @@ from unittest import mock
 import mlx.core as mx
 import pytest
 
-from mlpot.models import radial_strategy
-from mlpot.models.radial_strategy import LARGEST_TABLE, LEAST_EDGES, takes_table
+from mlpot.models import point_networks, radial_strategy, v2103, v2106
+from mlpot.models.radial_strategy import (
+    LARGEST_TABLE,
+    LEAST_EDGES,
+    check_strategy,
+    takes_table,
+)
 
 N_WEIGHTS = 1024
 FITS = {name: size // (4 * N_WEIGHTS) for name, size in LARGEST_TABLE.items()}
@@ -40,6 +45,20 @@ def taken(backend, n_rows, n_edges, traced=False, asked: Any = "auto"):
 )
 def test_what_auto_takes(backend, n_rows, n_edges, traced, wanted):
     assert taken(backend, n_rows, n_edges, traced) is wanted
+
+
+@pytest.mark.parametrize("radial", ["tabel", "", "Table"])
+def test_unknown_strategies_are_refused(radial):
+    with pytest.raises(ValueError, match=f"radial is '{radial}'; choose one of auto, table, exact"):
+        check_strategy(radial)
+
+
+@pytest.mark.parametrize("network", [v2103.SimpleNetwork, v2106.SimpleNetwork])
+def test_networks_check_their_strategy(network):
+    with mock.patch.object(point_networks, "check_strategy", return_value="table") as check:
+        made = network("1x0e", "1x0e", 2.0, 3.0, 6.0, 1, 1, 1, radial="auto")
+    check.assert_called_once_with("auto")
+    assert made.radial_strategy == "table"
 
 
 @pytest.mark.parametrize(("asked", "wanted"), [("table", True), ("exact", False)])
