@@ -64,7 +64,7 @@ def color_columns(pattern: Any) -> np.ndarray:
 def sparse_hessian(
     potential: Potential,
     graph: Graph,
-    hops: int,
+    hops: int | None = None,
     chunk: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> scipy.sparse.bsr_array:
@@ -77,14 +77,14 @@ def sparse_hessian(
     Args:
         potential: the model.
         graph: one structure, in the precision of the model (float64 recommended).
-        hops: convolutions of the model: an atom's energy depends on atoms so many edges away.
+        hops: an atom's energy depends on atoms so many edges away; the model's own by default.
         chunk: products at a time; by default as many as fit the memory, see `hvps`.
         progress: called with (products done, products wanted).
 
     Returns:
         (3 n_atoms, 3 n_atoms), eV/Angstrom^2, blocks of 3 x 3.
     """
-    pattern: Any = interaction_pattern(graph, hops)
+    pattern: Any = interaction_pattern(graph, potential.hops if hops is None else hops)
     colors = color_columns(pattern)
     n_atoms, n_colors = graph.n_atoms, int(colors.max()) + 1
     probes = np.zeros((n_colors, 3, n_atoms, 3))

@@ -71,6 +71,11 @@ class V2106Backbone(mlx.nn.Module):
             normalization=config.normalization,
         )
 
+    @property
+    def hops(self) -> int:
+        """How many edges away an atom may be whose position an atom's energy depends on."""
+        return len(self.mp.layers)
+
     def __call__(
         self,
         species: Float[mx.array, "n_atoms n_species"],
@@ -143,6 +148,11 @@ class GatePointsBackbone(mlx.nn.Module):
             cutoff,
             features=kernels.Constant(np.concatenate([one_hot[first], one_hot[second]], axis=1)),
         )
+
+    @property
+    def hops(self) -> int:
+        """As of `V2106Backbone`."""
+        return len(self.network.layers)
 
     def __call__(
         self,

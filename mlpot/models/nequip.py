@@ -220,6 +220,11 @@ class NequIPBackbone(mlx.nn.Module):
         self.smoothness = 1 if config.envelope == "xplor" else 2
         self.mirror_symmetric = config.parity != "even"
 
+    @property
+    def hops(self) -> int:
+        """As of `V2106Backbone`."""
+        return len(self.layers)
+
     def __call__(
         self,
         species: Float[mx.array, "n_atoms n_species"],

@@ -73,6 +73,11 @@ class Potential(mlx.nn.Module):
         return flat[0][1].dtype
 
     @property
+    def hops(self) -> int:
+        """How many edges away an atom may be whose position an atom's energy depends on."""
+        return self.network.hops
+
+    @property
     def smoothness(self) -> float:
         """How many derivatives of the energy are continuous everywhere."""
         own = self.network.smoothness

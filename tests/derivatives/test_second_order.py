@@ -150,12 +150,31 @@ def test_sparse_hessian_equals_the_dense_one_with_fewer_products(chain):
     potential, built = chain
     seen = []
     sparse = derivatives.sparse_hessian(
-        potential, built, 2, progress=lambda _, wanted: seen.append(wanted)
+        potential, built, progress=lambda _, wanted: seen.append(wanted)
     )
     dense = derivatives.hessian(potential, built)
     np.testing.assert_allclose(sparse.toarray(), dense, atol=1e-12 * np.abs(dense).max())
     assert seen[-1] < 3 * built.n_atoms / 2
     assert sparse.nnz < dense.size / 2
+
+
+@pytest.mark.parametrize("name", ["v2106", "gate_points", "nequip"])
+def test_hops_are_how_far_a_displacement_reaches(name):
+    """In a chain with bonds to the next atoms only, each convolution reaches one atom further."""
+    model = {"name": name, "channels": 4, "lmax": 1, "layers": 2, "radial": "exact"}
+    config = PotentialConfig.model_validate({"numbers": [6], "cutoff": 1.8, "model": model})
+    mx.random.seed(1)
+    potential = Potential(config)
+    potential.set_dtype(mx.float64)
+    xyz = np.arange(12)[:, None] * [1.4, 0.0, 0.0]
+    built = graph.build([6] * 12, xyz, cutoff=1.8, dtype=mx.float64)
+
+    def first(positions):
+        return potential.node_energies(built, built.edge_vectors(positions))[0]
+
+    with mx.stream(mx.cpu):
+        reach = np.abs(np.array(mx.grad(first)(built.positions))).max(axis=1)
+    assert np.flatnonzero(reach > 1e-14).max() == potential.hops
 
 
 def test_no_row_has_two_columns_of_a_colour(chain):
