@@ -19,7 +19,7 @@ from jaxtyping import Float
 from . import dispatch, gpu, native
 from .convolution_reference import Plan
 from .convolution_spec import ConvolutionPath, ConvolutionSpec
-from .edges import EdgeIndex
+from .edges import EdgeIndex, check_array
 from .multilinear_form import Arrays, MultilinearForm
 
 __all__ = ["ConvolutionPath", "ConvolutionSpec", "convolution"]
@@ -95,12 +95,12 @@ def convolution(
         (n_nodes, dim_out) component-major.
 
     Raises:
-        ValueError: an array does not have the width that the specification names.
+        ValueError: an array does not have the width that the specification names, or not one row
+            for each node or edge.
     """
-    wanted = {"x": (x, spec.dim_x), "y": (y, spec.dim_y), "w": (w, spec.n_weights)}
-    for name, (array, width) in wanted.items():
-        if array.shape[1] != width:
-            raise ValueError(f"{name} has {array.shape[1]} columns, the convolution needs {width}")
+    check_array("x", x, edges.n_nodes, "nodes", spec.dim_x)
+    check_array("y", y, edges.n_edges, "edges", spec.dim_y)
+    check_array("w", w, edges.n_edges, "edges", spec.n_weights)
     if edges.n_edges == 0 or not spec.paths:
         return mx.zeros((x.shape[0], spec.dim_out), dtype=x.dtype)
     index = edges.arrays().values()

@@ -11,6 +11,27 @@ from jaxtyping import Int
 from .segment_order import SegmentOrder
 
 
+def check_array(name: str, array: mx.array, rows: int, of: str, columns: int) -> None:
+    """Refuse an array of a convolution that kernels would read beyond its end.
+
+    Args:
+        name: of the array.
+        array: what is to be (rows, columns).
+        rows: one for each node or edge.
+        of: "nodes" or "edges".
+        columns: what the specification names.
+
+    Raises:
+        ValueError: another shape.
+    """
+    if array.ndim != 2:
+        raise ValueError(f"{name} has the shape {tuple(array.shape)}; it needs two axes")
+    if array.shape[1] != columns:
+        raise ValueError(f"{name} has {array.shape[1]} columns, the convolution needs {columns}")
+    if array.shape[0] != rows:
+        raise ValueError(f"{name} has {array.shape[0]} rows, there are {rows} {of}")
+
+
 @dataclass(frozen=True)
 class EdgeIndex:
     """Senders and receivers of directed edges, sorted by receiver.

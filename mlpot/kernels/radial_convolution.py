@@ -24,7 +24,7 @@ from .edge_weights import (
     check_table,
     weights_values,
 )
-from .edges import EdgeIndex
+from .edges import EdgeIndex, check_array
 from .multilinear_form import Arrays, MultilinearForm
 
 _N_EDGE_ARRAYS = 5
@@ -122,13 +122,10 @@ def radial_convolution(
         ValueError: arrays do not have the sizes that the specification and each other need.
     """
     check_table(h, table, rows)
-    widths = {"x": (x, spec.dim_x), "y": (y, spec.dim_y), "the table": (table, spec.n_weights)}
-    for name, (array, width) in widths.items():
-        if array.shape[1] != width:
-            raise ValueError(f"{name} has {array.shape[1]} columns, the convolution needs {width}")
-    for name, array in {"y": y, "h": h}.items():
-        if array.shape[0] != edges.n_edges:
-            raise ValueError(f"{name} has {array.shape[0]} rows, there are {edges.n_edges} edges")
+    check_array("x", x, edges.n_nodes, "nodes", spec.dim_x)
+    check_array("y", y, edges.n_edges, "edges", spec.dim_y)
+    check_array("h", h, edges.n_edges, "edges", h.shape[1])
+    check_array("the table", table, table.shape[0], "rows", spec.n_weights)
     if edges.n_edges == 0 or not spec.paths or h.shape[1] == 0:
         return mx.zeros((x.shape[0], spec.dim_out), dtype=x.dtype)
     index = [*edges.arrays().values(), *(() if rows is None else (rows,))]

@@ -140,6 +140,24 @@ def test_wrong_widths_are_refused(case):
         kernels.convolution(spec, mx.ones((9, 17)), mx.ones((60, 5)), mx.ones((60, 18)), edges)
 
 
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"x": 8}, "x has 8 rows, there are 9 nodes"),
+        ({"x": 10}, "x has 10 rows, there are 9 nodes"),
+        ({"y": 59, "w": 59}, "y has 59 rows, there are 60 edges"),
+        ({"y": 61, "w": 61}, "y has 61 rows, there are 60 edges"),
+    ],
+)
+def test_every_node_and_every_edge_has_a_row(case, wrong, message, backend):
+    spec, edges, _ = case
+    rows = {"x": 9, "y": 60, "w": 60} | wrong
+    columns = {"x": spec.dim_x, "y": spec.dim_y, "w": spec.n_weights}
+    with kernels.use(backend), pytest.raises(ValueError, match=message):
+        kernels.convolution(spec, *(mx.ones((rows[n], columns[n])) for n in "xyw"), edges)
+
+
 def test_paths_must_cover_the_output():
     path = kernels.ConvolutionPath(0, 2, 1, 0, 1, 0, 0, 2, 1, 2, np.ones((1, 1, 1)))
     with pytest.raises(ValueError, match="3 output columns exactly once"):

@@ -265,5 +265,7 @@ def test_arrays_that_do_not_belong_together_are_refused():
         kernels.edge_weights(h, table, rows.astype(mx.int64))
     with pytest.raises(ValueError, match="there are 40 edges"):
         kernels.radial_convolution(spec, x, y[1:], h, table, rows, edges)
+    with pytest.raises(ValueError, match=f"x has {x.shape[0] - 1} rows, there are"):
+        kernels.radial_convolution(spec, x[1:], y, h, table, rows, edges)
     with pytest.raises(ValueError, match="the table only 5 rows"):
         kernels.edge_weights(h, table[:5], rows)
