@@ -76,7 +76,7 @@ def from_sevennet(config: Mapping[str, Any], state: Mapping[str, Any], name: str
     """
     try:
         return _build(config, state, name)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{name} is no checkpoint of SevenNet that mlpot can read: {type(error).__name__} "
             f"{error}"

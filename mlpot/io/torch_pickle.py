@@ -72,7 +72,7 @@ def load_plain(data: bytes, storage: Callable[[tuple], np.ndarray]) -> Any:
         return _plain(_Machine(storage).run(data))
     except PickleError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, UnicodeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PickleError(f"the pickle is damaged ({type(error).__name__}: {error})") from error
 
 
@@ -162,7 +162,8 @@ class _Machine:
         if not isinstance(target, dict) or len(pairs) % 2:
             raise PickleError("the pickle sets entries of something that is no dictionary")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if not isinstance(key, str | int | float | bool | tuple | None):
+            # Not tuples: the hash of one in another, a million times, overflows the stack.
+            if not isinstance(key, str | int | float | bool | None):
                 raise PickleError(f"the pickle has a key of type {type(key).__name__}")
             target[key] = value
 

@@ -94,6 +94,10 @@ def test_calls_are_refused(tmp_path, protocol, call):
         b"(ccollections\nOrderedDict\no.",
         b"\x82\x01.",
         b"ccollections\nOrderedDict\n)\x81.",
+        # Tuples in tuples, as a key, as a name, as a size.
+        b"}K\x01" + b"\x85" * 200_000 + b"K\x01s.",
+        b"K\x01" + b"\x85" * 200_000 + b"X\x01\x00\x00\x00a\x93.",
+        b"ctorch\ndevice\nK\x01" + b"\x85" * 200_000 + b"R.",
         # Damage.
         b"]a.",
         b"K\x01",
