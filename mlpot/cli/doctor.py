@@ -30,7 +30,7 @@ class Finding:
         topic: what was looked at.
         value: what was found.
         advice: what to do about it; empty where all is well.
-        fatal: nothing runs until the advice is followed.
+        fatal: nothing runs, or what was asked for is not done, until the advice is followed.
     """
 
     topic: str
@@ -145,13 +145,25 @@ def find_kernels(build: bool = False) -> list[Finding]:
         native.build()
     state = native.cache_state()
     off = native.switched_off()
-    if state == "absent" and not off:
+    if state == "absent" and not off and not build:
         advice = "they are compiled at first use, or now by  mlpot doctor --build"
         return [Finding("kernels", "native: not compiled yet", advice)]
     if native.available():
         return [Finding("kernels", f"native, {_threads(native.num_threads())}")]
     advice = off or f"{native.why_not()}. When that is mended:  mlpot doctor --build"
-    return [Finding("kernels", "plain MLX, many times slower than compiled ones on CPUs", advice)]
+    value = "plain MLX, many times slower than compiled ones on CPUs"
+    return [Finding("kernels", value, advice, fatal=build)]
+
+
+def find_choice() -> list[Finding]:
+    """What MLPOT_KERNELS asks for, if it does."""
+    from mlpot.kernels import BACKENDS
+
+    asked = os.environ.get("MLPOT_KERNELS") or "auto"
+    if asked == "auto":
+        return []
+    advice = "" if asked in BACKENDS else f"choose one of {', '.join(BACKENDS)}, or unset it"
+    return [Finding("choice", f"MLPOT_KERNELS={asked}", advice, fatal=bool(advice))]
 
 
 def find_compiler() -> list[Finding]:
@@ -184,7 +196,7 @@ def examine(build: bool = False) -> list[Finding]:
     """All findings for this machine; ``build``: compile the CPU kernels first."""
     findings = find_machine() + find_backend()
     if not any(finding.fatal for finding in findings):
-        findings += find_tf32() + find_blas() + find_kernels(build)
+        findings += find_tf32() + find_blas() + find_kernels(build) + find_choice()
     return findings + find_compiler() + find_packages()
 
 

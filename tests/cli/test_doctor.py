@@ -117,6 +117,27 @@ def test_kernels_that_do_not_run_come_with_the_reason(monkeypatch):
     assert finding.advice == "switched off by MLPOT_NATIVE=0"
 
 
+@pytest.mark.parametrize("state", ["absent", "failed"])
+def test_kernels_that_cannot_be_compiled_now_are_an_error(state, monkeypatch):
+    Kernels(monkeypatch, state, reason="the cache folder cannot be used")
+    [finding] = doctor.find_kernels(build=True)
+    assert finding.fatal and finding.advice.startswith("the cache folder cannot be used")
+    with pytest.raises(typer.Exit) as caught:
+        doctor.doctor(build=True)
+    assert caught.value.exit_code == 1
+    doctor.doctor()
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines", "fatal"), [("", 0, []), ("reference", 1, [False]), ("fast", 1, [True])]
+)
+def test_the_choice_of_the_environment_is_told(asked, lines, fatal, monkeypatch):
+    monkeypatch.setenv("MLPOT_KERNELS", asked)
+    findings = doctor.find_choice()
+    assert len(findings) == lines and [f.fatal for f in findings] == fatal
+    assert all(f.value == f"MLPOT_KERNELS={asked}" for f in findings)
+
+
 def test_device_names_a_gpu(monkeypatch):
     class Device:
         type = mx.DeviceType.gpu
