@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import posixpath
 import re
-from pathlib import Path
 
 import pages
 from mkdocs.structure.files import File, Files
+from pages import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-# Pages of the repository that lie outside docs/ and are part of the site.
-OUTSIDE = {
-    "models/README.md": "models.md",
-    "datasets/README.md": "datasets.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
-}
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
 def on_config(config):
     """Add the pages that are made here, and those from outside docs/, to the navigation."""
+    config.nav.insert(1, {"Tutorials": ["tutorials.md", *pages.tutorials()]})
     config.nav.append({"Reference": [*pages.NAVIGATION, "models.md", "datasets.md"]})
     config.nav.append({"Project": ["contributing.md", "changelog.md"]})
-    known = {"index.md", *OUTSIDE.values(), *pages.names()}
+    known = {"index.md", *pages.OUTSIDE.values(), *pages.names()}
     further = sorted(_unlisted(config.nav, known))
     if further:
         config.nav.append({"Further": further})
@@ -42,7 +35,7 @@ def on_files(files: Files, *, config) -> Files:
     """Add generated pages, pages from outside docs/ and files that pages link to."""
     for name, text in pages.make().items():
         files.append(File.generated(config, name, content=text))
-    for source, name in OUTSIDE.items():
+    for source, name in pages.OUTSIDE.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text()))
     for file in list(files.documentation_pages()):
         for _, target, _ in LINK.findall(file.content_string):
@@ -78,15 +71,15 @@ def _repository_path(target: str, uri: str) -> str | None:
     path = target.partition("#")[0]
     if not path or "://" in target or target.startswith("mailto:"):
         return None
-    sources = {name: source for source, name in OUTSIDE.items()}
+    sources = {name: source for source, name in pages.OUTSIDE.items()}
     folder = posixpath.dirname(sources.get(uri, f"docs/{uri}"))
     return posixpath.normpath(posixpath.join(folder, path))
 
 
 def _within_site(path: str) -> str | None:
     """Where a file of the repository is in the site as a page or a file of docs/."""
-    if path in OUTSIDE:
-        return OUTSIDE[path]
+    if path in pages.OUTSIDE:
+        return pages.OUTSIDE[path]
     if path == "README.md":
         return "index.md"
     return path.removeprefix("docs/") if path.startswith("docs/") else None

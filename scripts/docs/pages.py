@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import re
@@ -12,6 +13,15 @@ from pathlib import Path
 import typer
 from config_keys import Key, keys
 
+ROOT = Path(__file__).resolve().parents[2]
+#: Pages of the repository that lie outside docs/ and are part of the site.
+OUTSIDE = {
+    "models/README.md": "models.md",
+    "datasets/README.md": "datasets.md",
+    "tutorials/README.md": "tutorials.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
 MODULES = (
     "o3", "nn", "kernels", "graph", "models", "derivatives", "io", "datasets", "calculators", "md",
     "training", "workflows", "testing", "units", "elements",
@@ -60,13 +70,25 @@ def names() -> set[str]:
 
 def make() -> dict[str, str]:
     """Markdown of every generated page by its name."""
-    made = {"reference/cli.md": command_line(), "reference/index.md": overview()}
+    made = {"reference/cli.md": command_line(), "reference/index.md": overview(), **tutorials()}
     for page, title, (module, name), text in CONFIGURATIONS:
         found = keys(getattr(importlib.import_module(module), name))
         made[page] = f"# {title}\n\n{text}\n\n{key_table(found)}"
     for name in MODULES:
         made[PAGES[name]] = module_page(name)
     return made
+
+
+def tutorials() -> dict[str, str]:
+    """A page for each tutorial: what it says of itself, and its text."""
+    found = {}
+    for path in sorted((ROOT / "tutorials").glob("*.py")):
+        text = path.read_text()
+        title = (ast.get_docstring(ast.parse(text)) or path.stem).splitlines()[0].rstrip(".:")
+        found[f"tutorials/{path.stem}.md"] = (
+            f"# {title}\n\n`tutorials/{path.name}`\n\n```python\n{text}```\n"
+        )
+    return found
 
 
 def cell(text: str) -> str:

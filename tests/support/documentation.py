@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+_FOLDERS = ("models", "datasets", "tutorials")
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.M | re.S
 )
@@ -37,7 +38,7 @@ class Block:
 
 def files() -> list[Path]:
     """Every page that users read."""
-    further = ("README.md", "CONTRIBUTING.md", "models/README.md", "datasets/README.md")
+    further = ["README.md", "CONTRIBUTING.md", *(f"{name}/README.md" for name in _FOLDERS)]
     return [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in further)]
 
 
