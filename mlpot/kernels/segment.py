@@ -46,8 +46,11 @@ def _summed(x: mx.array, index: mx.array, order: tuple[mx.array, ...], kind: _Ki
         return native.segment_sum(x, index, n)
     if backend in gpu.DIALECTS:
         return _summed_on_gpu(x, index, order, kind)
-    zeros = mx.zeros((n, *x.shape[1:]), dtype=x.dtype)
-    return zeros.at[index].add(x) if x.size else zeros
+    if not x.size:
+        return mx.zeros((n, *x.shape[1:]), dtype=x.dtype)
+    # One row more takes what lies outside, as MLX would write it beyond the end of the array.
+    place = mx.where((index >= 0) & (index < n), index, n)
+    return mx.zeros((n + 1, *x.shape[1:]), dtype=x.dtype).at[place].add(x)[:n]
 
 
 def _summed_on_gpu(
@@ -131,7 +134,8 @@ def scatter_sum(
 
     Args:
         source: (n, ...).
-        index: (n,) integers in 0..dim_size-1, in any order.
+        index: (n,) integers in 0..dim_size-1, in any order. Others count nowhere, or, with kernels
+            on CPUs, are an error when the result is evaluated.
         dim_size: number of rows of the result.
         use_custom_kernel: None takes kernels where they are faster, True always, False never;
             derivatives keep the choice, and the result is the same.

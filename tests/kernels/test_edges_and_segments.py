@@ -177,6 +177,17 @@ def test_scatter_sum_of_nothing(use_custom_kernel):
     assert mx.jvp(mx.grad(energy), [nothing], [nothing])[1][0].shape == (0, 2)
 
 
+@pytest.mark.parametrize("kind", [mx.int32, mx.int64, mx.uint32])
+def test_plain_sums_do_not_write_beyond_their_end(kind):
+    index = mx.array([0, 2, 3, 10**6, 2]).astype(kind)
+    x = mx.array([[1.0], [2.0], [4.0], [8.0], [16.0]])
+    sums = kernels.scatter_sum(x, index, 3, use_custom_kernel=False)
+    assert np.array(sums).tolist() == [[1], [0], [18]]
+    if kind != mx.uint32:
+        below = kernels.scatter_sum(x, index - 3, 3, use_custom_kernel=False)
+        assert np.array(below).tolist() == [[4], [0], [0]]
+
+
 @pytest.mark.parametrize(
     ("shape", "index", "dim_size", "message"),
     [
