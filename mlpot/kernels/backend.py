@@ -59,7 +59,8 @@ def use(name: str) -> Iterator[None]:
 
     "auto" takes the fastest kernels that fit and plain MLX where none do; "reference" is plain
     MLX everywhere; "native" (CPU), "cuda" and "metal" allow these kernels alone, plain MLX where
-    they do not fit, and refuse to start where they cannot be had.
+    they do not fit, and refuse to start where they cannot be had. Put the block around ``mx.grad``
+    and its like: derivatives that are traced after it do not see it.
 
     Args:
         name: "auto", "native", "cuda", "metal" or "reference".
