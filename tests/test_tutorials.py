@@ -70,3 +70,29 @@ def test_a_name_that_is_no_potential_is_an_error(tmp_path):
     with pytest.raises(AssertionError, match="did you mean the published potential sevennet-0"):
         run("phonons_of_a_crystal", tmp_path, "--model", "sevenet-0")
     assert not (tmp_path / "phonons.png").exists()
+
+
+def test_md_and_rdf(tmp_path):
+    printed = run("md_and_rdf", tmp_path)
+    assert number(printed, "total energy within") < 0.2
+    assert 200 < number(printed, "from 600 K to") < 400
+    assert number(printed, "bath 300 K: mean temperature") == pytest.approx(300, rel=0.15)
+    assert number(printed, "bath 900 K: mean temperature") == pytest.approx(900, rel=0.15)
+    cold, hot = (re.search(rf"^{t} K: .*$", printed, re.M)[0] for t in (300, 900))
+    assert number(cold, "neighbours") == pytest.approx(12, abs=0.3)
+    assert number(cold, " at") == pytest.approx(3.62 / 2**0.5, abs=0.1)
+    assert number(hot, "peak") < number(cold, "peak")
+    assert_picture(tmp_path / "rdf.png")
+
+
+def test_vibrations(tmp_path):
+    printed = run("vibrations", tmp_path)
+    assert number(printed, "modes") == 21
+    assert number(printed, "imaginary") == 0
+    # GFN2-xTB itself gives 2.1 eV.
+    assert number(printed, "zero-point energy") == pytest.approx(2.1, abs=0.15)
+    far, near = (number(printed, f"displaced by {d} Å: off by at most") for d in (0.004, 0.0004))
+    assert near < 0.3
+    assert near < far / 20
+    assert number(printed, "entropy at 298.15 K and 1 bar") == pytest.approx(275, abs=20)
+    assert_picture(tmp_path / "vibrations.png")
