@@ -13,7 +13,7 @@ import mlx.core as mx
 
 from mlpot import kernels
 from mlpot.kernels import native
-from mlpot.md.replay import Replayed
+from mlpot.kernels.replay import Replayed
 
 from . import mlpot_models, mlpot_operations
 from .cases import Case

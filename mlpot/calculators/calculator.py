@@ -15,6 +15,7 @@ from ase.calculators.calculator import (
     all_changes,
 )
 
+from mlpot.derivatives import ReplayedForces
 from mlpot.graph import Graph
 from mlpot.graph.verlet_list import VerletList
 from mlpot.models import Potential
@@ -64,6 +65,7 @@ class MLPotCalculator(SecondDerivatives, Calculator):
         self._models = find_models(model)
         self.dtype = find_dtype(dtype)
         self.members: list[Potential] = [load_member(one, self.dtype) for one in self._models]
+        self._forces = [ReplayedForces(member) for member in self.members]
         self._pairs = VerletList(max(member.cutoff for member in self.members), skin)
         self._isolated: dict[tuple[int, int], float] = {}
         names = [one if isinstance(one, str) else type(one).__name__ for one in self._models]
@@ -113,7 +115,7 @@ class MLPotCalculator(SecondDerivatives, Calculator):
             )
         with self._stream():
             graph = self._graph(atoms)
-            values = [evaluate(member, graph, len(atoms), solid) for member in self.members]
+            values = [evaluate(one, graph, len(atoms), solid) for one in self._forces]
         for index, member in enumerate(values):
             member.energies[:] += self._reference(index, atoms.numbers)
         self.atoms = atoms.copy()
@@ -136,16 +138,15 @@ class MLPotCalculator(SecondDerivatives, Calculator):
         return self.dtype == "float32" and mx.default_device().type == mx.DeviceType.gpu
 
     def _graph(self, atoms: Atoms, padded: bool = True) -> Graph:
-        # A GPU needs few sizes of arrays; and copying new edges to it at each step costs more
-        # than a few of them too many.
-        padded = padded and self._on_gpu()
+        # Few sizes of arrays, so that what was recorded for one of them comes again. And copying
+        # new edges to a GPU at each step costs more than a few of them too many.
         return self._pairs.graph(
             atoms.numbers,
             atoms.positions,
             atoms.cell.array,
             atoms.pbc,
             dtype=DTYPES[self.dtype],
-            trimmed=not padded,
+            trimmed=not (padded and self._on_gpu()),
             padded=padded,
         )
 

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float64
 
-from mlpot import derivatives
+from mlpot.derivatives import ReplayedForces
 from mlpot.graph import Graph, batch, build
 from mlpot.models import Potential
 
@@ -37,19 +37,16 @@ def isolated_energies(potential: Potential, numbers: np.ndarray) -> dict[int, fl
     return dict(zip(species, (float(e) for e in reference), strict=True))
 
 
-def evaluate(potential: Potential, graph: Graph, n_atoms: int, stress: bool) -> Values:
+def evaluate(forces: ReplayedForces, graph: Graph, n_atoms: int, stress: bool) -> Values:
     """Energies, forces and stress of graph 0.
 
     Args:
-        potential: the model.
+        forces: of the model.
         graph: the structure, perhaps padded, in the precision of the model.
         n_atoms: how many atoms are no padding.
         stress: whether to compute it; graph 0 must have three periodic directions.
     """
-    lazy = derivatives.energy_forces_stress(potential, graph, stress=stress)
-    wanted = [lazy.node_energies, lazy.forces]
-    if lazy.stress is not None:
-        wanted.append(lazy.stress)
+    wanted = [array for array in forces(graph, stress) if array is not None]
     mx.eval(wanted)
     host = [np.array(array).astype(np.float64) for array in wanted]
     return Values(host[0][:n_atoms], host[1][:n_atoms], host[2][0] if stress else None)

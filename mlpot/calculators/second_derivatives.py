@@ -91,14 +91,17 @@ class SecondDerivatives:
         if not np.all(np.isfinite(directions)):
             raise ValueError("a vector is not finite")
         with self._stream():
-            graph = self._graph(atoms, padded=False)
+            # Padded as for forces: the choice between radial tables and networks is the same.
+            graph = self._graph(atoms)
+            padded = np.zeros((len(directions), graph.n_atoms, 3))
+            padded[:, : len(atoms)] = directions
             total = self._over_members(
                 lambda member, report: derivatives.hvps(
-                    member, graph, directions, chunk=chunk, progress=report
+                    member, graph, padded, chunk=chunk, progress=report
                 ),
                 progress,
             )
-        return total / len(self.members)
+        return total[:, : len(atoms)] / len(self.members)
 
     def get_strain_derivatives(self, atoms: Atoms) -> derivatives.StrainDerivatives:
         """First and second derivatives in the strain, and mixed strain-position ones.
@@ -150,15 +153,18 @@ class SecondDerivatives:
             ValueError: a row that is no atom, a chunk below 1; or as `calculate`.
         """
         self._check(atoms)
+        wanted = range(len(atoms)) if rows is None else rows
+        if any(not 0 <= int(row) < len(atoms) for row in wanted):
+            raise ValueError(f"rows {list(wanted)} name an atom outside 0..{len(atoms) - 1}")
         with self._stream():
-            graph = self._graph(atoms, padded=False)
+            graph = self._graph(atoms)
             total = self._over_members(
                 lambda member, report: derivatives.hessian(
-                    member, graph, chunk=chunk, rows=rows, progress=report
+                    member, graph, chunk=chunk, rows=wanted, progress=report
                 ),
                 progress,
             )
-        return total / len(self.members)
+        return total[:, : 3 * len(atoms)] / len(self.members)
 
     def _over_members(
         self,

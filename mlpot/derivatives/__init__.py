@@ -2,6 +2,7 @@
 
 from .first import Results, energy_forces_stress
 from .products import hvps
+from .replayed import ReplayedForces
 from .second import hessian, hvp
 from .sparse import color_columns, interaction_pattern, sparse_hessian
 from .spectrum import Modes, SpectralDensity, lowest_modes, spectral_density
@@ -10,6 +11,7 @@ from .third import third_order_product
 
 __all__ = [
     "Modes",
+    "ReplayedForces",
     "Results",
     "SpectralDensity",
     "StrainDerivatives",

@@ -11,11 +11,11 @@ import numpy as np
 
 from mlpot.graph import DevicePairs, HostPairs, Pairs
 from mlpot.graph.pairs import inverse
+from mlpot.kernels.replay import Replayed
 from mlpot.models import Potential
 
 from .forces import potential_forces
 from .observables import observe
-from .replay import Replayed
 from .state import Evaluation, Integrator, State
 from .system import System
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 
+from mlpot.kernels.replay import Replayed
 from mlpot.md import State, System
-from mlpot.md.replay import Replayed
 from mlpot.md.state import Evaluation
 
 NEVER = -1.0

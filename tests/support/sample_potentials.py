@@ -14,9 +14,13 @@ E0S = {13: -7.25, 29: -1.0e4}
 
 
 def small_network(seed: int = 0, E0s: dict[int, float] = E0S) -> Potential:
-    """A v2106 potential for aluminium and copper with random weights."""
+    """A v2106 potential for aluminium and copper with random weights.
+
+    Its radial networks are exact: energies from radial tables have no third derivative at knots,
+    which the error of finite differences of forces needs.
+    """
     mx.random.seed(seed)
-    model = V2106Config(channels=4, layers=1, lmax=2, radial_neurons=[16])
+    model = V2106Config(channels=4, layers=1, lmax=2, radial_neurons=[16], radial="exact")
     potential = Potential(PotentialConfig(numbers=[13, 29], cutoff=4.0, model=model, E0s=E0s))
     mx.eval(potential.parameters())
     return potential

@@ -8,8 +8,8 @@ import pytest
 from sample_potentials import small_network, triclinic
 
 from mlpot import derivatives, graph
-from mlpot.md import replay
-from mlpot.md.replay import Replayed
+from mlpot.kernels import replay
+from mlpot.kernels.replay import Replayed
 
 
 @pytest.fixture(autouse=True)
