@@ -14,7 +14,11 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 def on_config(config):
     """Add the pages that are made here, and those from outside docs/, to the navigation."""
-    config.nav.insert(1, {"Tutorials": ["tutorials.md", *pages.tutorials()]})
+    tutorials = [
+        {page.rpartition("/")[2].removesuffix(".md").replace("_", " ").capitalize(): page}
+        for page in pages.tutorials()
+    ]
+    config.nav.insert(1, {"Tutorials": [{"Overview": "tutorials.md"}, *tutorials]})
     config.nav.append({"Reference": [*pages.NAVIGATION, "models.md", "datasets.md"]})
     config.nav.append({"Project": ["contributing.md", "changelog.md"]})
     known = {"index.md", *pages.OUTSIDE.values(), *pages.names()}
