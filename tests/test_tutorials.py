@@ -96,3 +96,24 @@ def test_vibrations(tmp_path):
     assert near < far / 20
     assert number(printed, "entropy at 298.15 K and 1 bar") == pytest.approx(275, abs=20)
     assert_picture(tmp_path / "vibrations.png")
+
+
+def test_fine_tuning(tmp_path):
+    printed = run("fine_tuning", tmp_path)
+    errors = {}
+    for name in ("before", "from nothing", "fine-tuned"):
+        line = re.search(rf"^{name}: .*$", printed, re.M)[0]
+        errors[name] = number(line, "energy RMSE"), number(line, "force RMSE")
+    assert errors["fine-tuned"][0] < 0.6 * errors["before"][0]
+    assert errors["fine-tuned"][1] < 0.9 * errors["before"][1]
+    assert errors["fine-tuned"][1] < errors["from nothing"][1]
+    assert_picture(tmp_path / "fine_tuning.png")
+
+
+def test_active_learning(tmp_path):
+    printed = run("active_learning", tmp_path)
+    first, last = re.findall(r"hot crystals (\d+\.\d+) eV", printed)
+    assert float(last) < 0.7 * float(first)
+    mean, picked = re.search(r"disagreement (\S+) eV/Å; of the \d+ picked (\S+)", printed).groups()
+    assert float(picked) > float(mean) > 0
+    assert_picture(tmp_path / "active_learning.png")
