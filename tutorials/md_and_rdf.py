@@ -1,7 +1,7 @@
 """Molecular dynamics of copper: is energy conserved, and where are the neighbours?
 
     python tutorials/md_and_rdf.py --model best.safetensors     yours, or a published one
-    python tutorials/md_and_rdf.py           trains one first: about ten minutes on two CPU cores
+    python tutorials/md_and_rdf.py           trains one first: some minutes
     python tutorials/md_and_rdf.py --small   seconds
 
 Ends in the picture rdf.png: energy conservation, and g(r) of the crystal at two temperatures.

@@ -1,6 +1,6 @@
 """Train a potential for the ethanol molecule and see how wrong it is.
 
-    python tutorials/train_ethanol.py           about ten minutes on two CPU cores
+    python tutorials/train_ethanol.py           some minutes
     python tutorials/train_ethanol.py --small   seconds, with far larger errors
 
 Ends in the picture ethanol.png: predictions against labels for frames that training has not seen.
