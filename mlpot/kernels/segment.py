@@ -135,7 +135,7 @@ def scatter_sum(
     Args:
         source: (n, ...).
         index: (n,) integers in 0..dim_size-1, in any order. Others count nowhere, or, with kernels
-            on CPUs, are an error when the result is evaluated.
+            on CPUs, make the result NaN, with a line on stderr.
         dim_size: number of rows of the result.
         use_custom_kernel: None takes kernels where they are faster, True always, False never;
             derivatives keep the choice, and the result is the same.

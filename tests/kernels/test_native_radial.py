@@ -176,31 +176,31 @@ def test_not_a_number_in_other_rows_and_columns_does_not_matter():
 
 
 @pytest.mark.parametrize("rows", [[-1, 0, 0], [0, 22, 0]])
-def test_rows_outside_the_table_raise(rows):
+def test_rows_outside_the_table_give_nan(rows, capfd):
     rng = np.random.default_rng()
     problem = Problem(
         random_spec(CASES["one channel"], rng), TABLES["Hermite"], (4, 3), mx.float32, rng
     )
     problem.rows = mx.array(rows, dtype=mx.int32)
     bad = max(rows) or min(rows)
-    message = rf"row of the table {bad} is outside 0\.\.21"
+    message = f"row of the table {bad} is outside 0..21"
     for targets in native.RADIAL_TARGETS:
-        with pytest.raises(RuntimeError, match=message):
-            problem.run(*targets)
+        assert all(np.isnan(np.array(result)).all() for result in problem.run(*targets))
+        assert message in capfd.readouterr().err
     for target in ("w", "h", "table"):
-        with pytest.raises(RuntimeError, match=message):
-            problem.weights(target)
+        assert np.isnan(np.array(problem.weights(target))).all()
+        assert message in capfd.readouterr().err
 
 
-def test_senders_outside_raise():
+def test_senders_outside_give_nan(capfd):
     rng = np.random.default_rng()
     problem = Problem(
         random_spec(CASES["one channel"], rng), TABLES["Hermite"], (4, 9), mx.float32, rng
     )
     good = problem.edges.arrays()
     problem.edges = EdgeIndex(**{**good, "senders": good["senders"] + 4})
-    with pytest.raises(RuntimeError, match=r"sender \d is outside 0\.\.3"):
-        problem.run("table")
+    assert all(np.isnan(np.array(result)).all() for result in problem.run("table"))
+    assert "is outside 0..3; the result is NaN" in capfd.readouterr().err
 
 
 def test_wrong_arrays_are_refused():

@@ -37,7 +37,7 @@ def radial_convolution(
             (n_rows, n_weights), out (n_nodes, dim_out), all float32 or all float64.
         edges: edge list sorted by receiver.
         rows: (n_edges,) int32, first row of each edge; None: every edge combines all rows. One
-            outside raises when the result is evaluated.
+            outside makes the result NaN, with a line on stderr.
         n_coefficients: columns of h.
         n_rows: rows of the table.
 

@@ -108,7 +108,7 @@ def block_linear(spec: LinearSpec, target: str, arrays: Mapping[str, mx.array]) 
 def gather(
     x: Shaped[mx.array, "n_rows *rest"], index: Int[mx.array, " n"]
 ) -> Shaped[mx.array, "n *rest"]:
-    """Rows ``x[index]``; an index outside raises when the result is evaluated."""
+    """Rows ``x[index]``; an index outside gives NaN everywhere and a line on stderr."""
     return native_module().gather(x, index.astype(mx.int32))
 
 

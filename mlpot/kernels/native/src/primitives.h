@@ -2,7 +2,10 @@
 // business of the custom functions of mlpot.kernels.
 #pragma once
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -91,9 +94,11 @@ class Native : public mx::Primitive {
     std::vector<const void*> in;
     std::vector<View> views;
     std::vector<T*> out;
+    std::vector<size_t> sizes;
     for (mx::array& o : outputs) {
       if (o.data_shared_ptr() == nullptr) o.set_data(mx::allocator::malloc(o.nbytes()));
       out.push_back(o.data<T>());
+      sizes.push_back(o.size());
     }
     auto& encoder = mx::cpu::get_command_encoder(stream());
     for (const mx::array& i : inputs) {
@@ -103,10 +108,10 @@ class Native : public mx::Primitive {
     }
     for (mx::array& o : outputs) encoder.set_output_array(o);
     if (views.empty()) {
-      encoder.dispatch([in, out, kernel]() { kernel(in, out); });
+      encoder.dispatch([in, out, sizes, kernel]() { guarded<T>(kernel, in, out, sizes); });
       return;
     }
-    encoder.dispatch([in, views, out, kernel]() {
+    encoder.dispatch([in, views, out, sizes, kernel]() {
       auto ordered = in;
       std::vector<std::vector<char>> copies;
       for (const View& v : views) {
@@ -114,8 +119,23 @@ class Native : public mx::Primitive {
             in_row_order(static_cast<const char*>(in[v.input]), v.shape, v.strides, v.itemsize));
         ordered[v.input] = copies.back().data();
       }
-      kernel(ordered, out);
+      guarded<T>(kernel, ordered, out, sizes);
     });
+  }
+
+ private:
+  // An exception must not leave a task: MLX 0.32.4 then never counts the tasks behind it as done,
+  // and waits for them forever. So what cannot be computed becomes NaN, with a word on stderr.
+  template <class T, class Kernel>
+  static void guarded(const Kernel& kernel, const std::vector<const void*>& in,
+                      const std::vector<T*>& out, const std::vector<size_t>& sizes) {
+    try {
+      kernel(in, out);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "mlpot: error: %s; the result is NaN\n", error.what());
+      for (size_t o = 0; o < out.size(); o++)
+        std::fill_n(out[o], sizes[o], std::numeric_limits<T>::quiet_NaN());
+    }
   }
 };
 
