@@ -1,7 +1,7 @@
 """Phonons of a crystal with a universal potential.
 
     mlpot fetch sevennet-0                  once, 3 MB
-    python tutorials/phonons_of_a_crystal.py          a few minutes
+    python tutorials/phonons_of_a_crystal.py          less than a minute
     python tutorials/phonons_of_a_crystal.py --small  seconds, on a coarser mesh
 
 Ends in the picture phonons.png: bands and density of states, from exact second derivatives.
