@@ -4,7 +4,7 @@
     ./scripts/mac_report --anyway --quick     on any machine, a few checks only
 
 The file holds: what `mlpot doctor` says, every GPU kernel against float64 with times
-(gpu_check.py), the checks of mlpot.testing, whole potentials on the GPU in float32 against the CPU
+(gpu_check.py, convolution_gpu.py), the checks of mlpot.testing, whole potentials on the GPU in float32 against the CPU
 in float64, and a small benchmark. The names of your home folder and user are taken out. Nothing is
 sent: that is yours to do. Exit code 0: all right; 1: something differs or failed, which makes the
 report the more welcome; 2: not a Mac.
@@ -52,7 +52,9 @@ def steps(folder: Path, quick: bool, gpu: bool) -> list[Step]:
     benchmark = ["evals/run.py", "--preset", "smoke", "--device", device]
     benchmark += ["--out", str(folder / "benchmark")]
     potentials = ["scripts/gpu_potentials.py", "--json", str(folder / "potentials.json")]
+    convolution = ["evals/convolution_gpu.py", "--out", str(folder / "convolution_gpu.json")]
     if quick:
+        convolution += ["--small"]
         benchmark += ["--case", "linear", "--phase", "forward"]
         benchmark += ["--implementation", "mlpot-kernels"]
         potentials += ["--quick"]
@@ -60,6 +62,7 @@ def steps(folder: Path, quick: bool, gpu: bool) -> list[Step]:
     return [
         Step("doctor", ["-m", "mlpot.cli.app", "doctor"]),
         Step("gpu_check", check, needs_gpu=True),
+        Step("convolution_gpu", convolution, needs_gpu=True),
         Step("potentials", potentials),
         Step("benchmark", benchmark),
     ]
