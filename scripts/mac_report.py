@@ -1,13 +1,13 @@
 """Checks and times mlpot on a Mac's GPU and writes one file to send back.
 
-    ./scripts/mac_report                      about ten minutes; mlpot-report.zip
+    ./scripts/mac_report                      some minutes; mlpot-report.zip
     ./scripts/mac_report --anyway --quick     on any machine, a few checks only
 
 The file holds: what `mlpot doctor` says, every GPU kernel against float64 with times
-(gpu_check.py, convolution_gpu.py), the checks of mlpot.testing, whole potentials on the GPU in float32 against the CPU
-in float64, and a small benchmark. The names of your home folder and user are taken out. Nothing is
-sent: that is yours to do. Exit code 0: all right; 1: something differs or failed, which makes the
-report the more welcome; 2: not a Mac.
+(gpu_check.py, convolution_gpu.py), the checks of mlpot.testing, whole potentials on the GPU in
+float32 against the CPU in float64, and a small benchmark. The names of your home folder and user
+are taken out. Nothing is sent: that is yours to do. Exit code 0: all right; 1: something differs or
+failed, which makes the report the more welcome; 2: not a Mac.
 """
 
 from __future__ import annotations
