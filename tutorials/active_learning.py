@@ -1,6 +1,6 @@
 """Active learning: a committee of potentials finds what it does not know, and asks for labels.
 
-    python tutorials/active_learning.py          some minutes
+    python tutorials/active_learning.py          about half an hour on two CPU cores
     python tutorials/active_learning.py --small  seconds
 
 Ends in the picture active_learning.png: disagreement against true error, and errors by round.
