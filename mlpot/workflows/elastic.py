@@ -14,7 +14,7 @@ from mlpot.units import GPA
 
 from .elastic_result import Elastic, output_paths
 from .outputs import check_outputs
-from .precision import check_elements, has_second_derivatives, in_float64
+from .precision import check_elements, choose_method, in_float64
 from .progress import bar
 from .relaxation import relax_and_report
 
@@ -68,7 +68,7 @@ def elastic(
         ValueError: a structure that is no crystal, unknown elements or method, a relaxation that
             did not end, or files that exist already.
     """
-    method = _choose_method(method, calc)
+    method = choose_method(method, calc, "derivatives", "strains")
     if not 0 < strain < 0.05:
         raise ValueError(f"strain is {strain}: give a small one, such as 0.002")
     check_elements(atoms, calc)
@@ -137,14 +137,3 @@ def _from_strains(
             matrices[:, a] = (np.array(stresses[0]) - np.array(stresses[1])) / (2 * size)
     clamped, relaxed = 0.5 * (matrices + matrices.swapaxes(1, 2))
     return clamped, relaxed
-
-
-def _choose_method(method: str | None, calc: Any) -> str:
-    exact = has_second_derivatives(calc)
-    if method is None:
-        return "derivatives" if exact else "strains"
-    if method not in ("derivatives", "strains"):
-        raise ValueError(f"method is {method!r}: give derivatives or strains")
-    if method == "derivatives" and not exact:
-        raise ValueError(f"{type(calc).__name__} gives no second derivatives: use method 'strains'")
-    return method

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from mlpot.derivatives.strain import VOIGT
 from mlpot.files import atomic_write, temporary_beside
 
-from .outputs import check_outputs
+from .outputs import check_outputs, named_paths
 
 
 @dataclass(frozen=True)
@@ -188,10 +188,7 @@ class Elastic:
 
 def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
     """Names of all files of a result."""
-    endings = {"json": "elastic.json"}
-    if plot:
-        endings |= {"png": "elastic.png", "svg": "elastic.svg"}
-    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+    return named_paths(folder, name, {"json": "elastic.json"}, "elastic" if plot else None)
 
 
 def draw(c: np.ndarray, path: Path, title: str) -> None:

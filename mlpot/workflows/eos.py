@@ -16,7 +16,7 @@ from rich.console import Console
 from mlpot.files import atomic_write, temporary_beside
 from mlpot.units import GPA
 
-from .outputs import check_outputs
+from .outputs import check_outputs, named_paths
 from .precision import check_elements
 from .progress import bar
 from .relaxation import relax_and_report
@@ -233,10 +233,7 @@ def fit(volumes: np.ndarray, energies: np.ndarray, atoms: Atoms) -> EquationOfSt
 
 def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
     """Names of all files of a result."""
-    endings = {"json": "eos.json"}
-    if plot:
-        endings |= {"png": "eos.png", "svg": "eos.svg"}
-    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+    return named_paths(folder, name, {"json": "eos.json"}, "eos" if plot else None)
 
 
 def _draw(result: EquationOfState, path: Path, title: str) -> None:

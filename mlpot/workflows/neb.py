@@ -17,7 +17,7 @@ from rich.console import Console
 from mlpot.calculators import CalculatorBatch, MLPotCalculator
 from mlpot.files import atomic_write, temporary_beside
 
-from .outputs import check_outputs
+from .outputs import check_outputs, named_paths
 from .precision import check_elements
 from .relaxation import relax_and_report
 
@@ -253,10 +253,9 @@ def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, st
 
 def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
     """Names of all files of a result."""
-    endings = {"path": "path.extxyz", "json": "neb.json"}
-    if plot:
-        endings |= {"png": "neb.png", "svg": "neb.svg"}
-    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+    return named_paths(
+        folder, name, {"path": "path.extxyz", "json": "neb.json"}, "neb" if plot else None
+    )
 
 
 def _draw(band: Band, path: Path, title: str) -> None:

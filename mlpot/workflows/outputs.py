@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+
+def named_paths(
+    folder: str | os.PathLike[str], name: str, endings: Mapping[str, str], pictures: str | None
+) -> dict[str, Path]:
+    """Paths of the files of a result by their kind.
+
+    Args:
+        folder: of all of them.
+        name: what their names begin with.
+        endings: what the names of the files end in, by kind.
+        pictures: what those of a picture as "png" and "svg" end in, without the dot; None for none.
+    """
+    drawn = {kind: f"{pictures}.{kind}" for kind in ("png", "svg")} if pictures else {}
+    return {key: Path(folder) / f"{name}-{end}" for key, end in ({**endings, **drawn}).items()}
 
 
 def check_outputs(paths: Iterable[Path], overwrite: bool) -> None:

@@ -23,14 +23,13 @@ from .phonopy_bridge import (
     supercell_matrix,
     to_ase,
 )
-from .precision import check_elements, has_second_derivatives, in_float64
+from .precision import check_elements, choose_method, in_float64
 from .progress import bar
 from .relaxation import relax_and_report
 
 if TYPE_CHECKING:
     from phonopy import Phonopy
 
-_METHODS = ("hessian", "displacements")
 _SHOWN_MODES = 10
 
 
@@ -96,7 +95,7 @@ def phonons(
     """
     matrix = supercell_matrix(supercell)
     counts = _check_mesh(mesh)
-    method = _choose_method(method, calc)
+    method = choose_method(method, calc, "hessian", "displacements")
     _check_numbers(distance, npoints)
     check_elements(atoms, calc)
     if not atoms.pbc.all():
@@ -207,19 +206,6 @@ def _tell_imaginary(result: Phonons, console: Console) -> None:
     console.print(f"[yellow]{len(result.imaginary)} imaginary modes; the worst:[/yellow]")
     for mode in result.imaginary[:_SHOWN_MODES]:
         console.print(f"  {mode}", highlight=False)
-
-
-def _choose_method(method: str | None, calc: Any) -> str:
-    exact = has_second_derivatives(calc)
-    if method is None:
-        return "hessian" if exact else "displacements"
-    if method not in _METHODS:
-        raise ValueError(f"method is {method!r}: give one of {', '.join(_METHODS)}")
-    if method == "hessian" and not exact:
-        raise ValueError(
-            f"{type(calc).__name__} gives no second derivatives: use method 'displacements'"
-        )
-    return method
 
 
 def _check_mesh(mesh: Sequence[int]) -> list[int]:

@@ -24,6 +24,30 @@ def has_second_derivatives(calc: Any) -> bool:
     return isinstance(calc, MLPotCalculator)
 
 
+def choose_method(method: str | None, calc: Any, exact: str, finite: str) -> str:
+    """What a user asked for, checked, or the exact method where the calculator has it.
+
+    Args:
+        method: as given; None for the default.
+        calc: ASE calculator.
+        exact: name of the method that needs second derivatives.
+        finite: name of the method by finite steps.
+
+    Raises:
+        ValueError: another name, or the exact method of a calculator that does not have it.
+    """
+    possible = has_second_derivatives(calc)
+    if method is None:
+        return exact if possible else finite
+    if method not in (exact, finite):
+        raise ValueError(f"method is {method!r}: give {exact} or {finite}")
+    if method == exact and not possible:
+        raise ValueError(
+            f"{type(calc).__name__} gives no second derivatives: use method {finite!r}"
+        )
+    return method
+
+
 def check_elements(atoms: Atoms, calc: Any) -> None:
     """Refuse elements that the potentials of the calculator do not know.
 

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from mlpot.files import atomic_write, temporary_beside
 from mlpot.units import EV_PER_THZ, INVERSE_CM_PER_THZ
 
-from .outputs import check_outputs
+from .outputs import check_outputs, named_paths
 
 #: Frames of a mode's animation and its largest displacement, Angstrom.
 _FRAMES, _AMPLITUDE = 20, 0.3
@@ -211,10 +211,12 @@ class Vibrations:
 
 def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
     """Names of all files of a result."""
-    endings = {"json": "vibrations.json", "modes": "modes.extxyz"}
-    if plot:
-        endings |= {"png": "vibrations.png", "svg": "vibrations.svg"}
-    return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}
+    return named_paths(
+        folder,
+        name,
+        {"json": "vibrations.json", "modes": "modes.extxyz"},
+        "vibrations" if plot else None,
+    )
 
 
 def draw(result: Vibrations, path: Path, title: str) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from mlpot.units import SQRT_EIGENVALUE_TO_THZ
 
 from .outputs import check_outputs
-from .precision import check_elements, has_second_derivatives, in_float64
+from .precision import check_elements, choose_method, in_float64
 from .progress import bar
 from .relaxation import relax_and_report
 from .vibration_result import Geometry, Vibrations, output_paths
@@ -71,7 +71,7 @@ def vibrations(
         ValueError: a periodic structure, bad numbers, unknown elements, a relaxation that did not
             end, or files that exist already.
     """
-    method = _choose_method(method, calc)
+    method = choose_method(method, calc, "hessian", "displacements")
     _check_numbers(distance, temperature, pressure, symmetry_number, spin)
     check_elements(atoms, calc)
     if atoms.pbc.any():
@@ -175,19 +175,6 @@ def _displaced(molecule: Atoms, calc: Any, distance: float, console: Console) ->
                 progress(2 * row + len(forces), 2 * size)
             hessian[row] = -(forces[0] - forces[1]) / (2 * distance)
     return hessian
-
-
-def _choose_method(method: str | None, calc: Any) -> str:
-    exact = has_second_derivatives(calc)
-    if method is None:
-        return "hessian" if exact else "displacements"
-    if method not in ("hessian", "displacements"):
-        raise ValueError(f"method is {method!r}: give hessian or displacements")
-    if method == "hessian" and not exact:
-        raise ValueError(
-            f"{type(calc).__name__} gives no second derivatives: use method 'displacements'"
-        )
-    return method
 
 
 def _check_numbers(
