@@ -15,7 +15,7 @@ from ase.calculators.calculator import (
     all_changes,
 )
 
-from mlpot.derivatives import ReplayedForces
+from mlpot.derivatives import ReplayedForces, ReplayedProducts
 from mlpot.graph import Graph
 from mlpot.graph.verlet_list import VerletList
 from mlpot.models import Potential
@@ -66,6 +66,7 @@ class MLPotCalculator(SecondDerivatives, Calculator):
         self.dtype = find_dtype(dtype)
         self.members: list[Potential] = [load_member(one, self.dtype) for one in self._models]
         self._forces = [ReplayedForces(member) for member in self.members]
+        self._products = [ReplayedProducts(member) for member in self.members]
         self._pairs = VerletList(max(member.cutoff for member in self.members), skin)
         self._isolated: dict[tuple[int, int], float] = {}
         names = [one if isinstance(one, str) else type(one).__name__ for one in self._models]

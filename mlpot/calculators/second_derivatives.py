@@ -22,6 +22,7 @@ class SecondDerivatives:
 
     members: list[Potential]
     dtype: str
+    _products: list[derivatives.ReplayedProducts]
 
     def _check(self, atoms: Atoms | None) -> None:
         raise NotImplementedError
@@ -56,7 +57,7 @@ class SecondDerivatives:
             padded = np.zeros((graph.n_atoms, 3))
             padded[: len(atoms)] = direction.reshape(-1, 3)
             vector = mx.array(padded, dtype=DTYPES[self.dtype])
-            products = [derivatives.hvp(member, graph, vector) for member in self.members]
+            products = [product(graph, vector) for product in self._products]
             mx.eval(products)
         host = [np.array(product).astype(np.float64)[: len(atoms)] for product in products]
         return np.mean(host, axis=0)

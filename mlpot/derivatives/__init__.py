@@ -2,7 +2,7 @@
 
 from .first import Results, energy_forces_stress
 from .products import hvps
-from .replayed import ReplayedForces
+from .replayed import ReplayedForces, ReplayedProducts
 from .second import hessian, hvp
 from .sparse import color_columns, interaction_pattern, sparse_hessian
 from .spectrum import Modes, SpectralDensity, lowest_modes, spectral_density
@@ -12,6 +12,7 @@ from .third import third_order_product
 __all__ = [
     "Modes",
     "ReplayedForces",
+    "ReplayedProducts",
     "Results",
     "SpectralDensity",
     "StrainDerivatives",

@@ -15,7 +15,7 @@ from mlpot.graph import Graph
 from mlpot.models import Potential
 
 from .products import hvps
-from .second import hvp
+from .replayed import ReplayedProducts
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class WeightedHessian:
 
     def __init__(self, potential: Potential, graph: Graph, masses=None) -> None:
         self.potential, self.graph = potential, graph
+        self._product = ReplayedProducts(potential)
         self.size = 3 * graph.n_atoms
         self.products = 0
         self._weights = np.ones(self.size)
@@ -53,9 +54,8 @@ class WeightedHessian:
         """M^-1/2 H M^-1/2 times a vector."""
         self.products += 1
         direction = (self._weights * vector.ravel()).reshape(-1, 3)
-        product = hvp(
-            self.potential, self.graph, mx.array(direction, dtype=self.graph.positions.dtype)
-        )
+        vector = mx.array(direction, dtype=self.graph.positions.dtype)
+        product = self._product(self.graph, vector)
         return self._weights * np.array(product).astype(np.float64).ravel()
 
     def many(self, vectors: np.ndarray) -> np.ndarray:

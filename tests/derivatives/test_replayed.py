@@ -9,8 +9,8 @@ from mlx.utils import tree_map
 from small_potentials import make_crystal, make_potential
 
 from mlpot import graph, kernels
-from mlpot.derivatives import ReplayedForces, energy_forces_stress
-from mlpot.derivatives.replayed import CALLS_BEFORE_RECORDING, MOST_SIZES
+from mlpot.derivatives import ReplayedForces, ReplayedProducts, energy_forces_stress, hvp
+from mlpot.derivatives.records import CALLS_BEFORE_RECORDING, MOST_SIZES
 
 
 @pytest.fixture
@@ -107,3 +107,21 @@ def test_inside_a_derivative_nothing_is_recorded(potential):
     potential.network.embedding.weight = weight
     assert np.abs(np.array(gradient)).max() > 0
     assert replayed.n_records == 0
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64])
+def test_products_are_the_same_bits_and_follow_the_weights(potential, dtype):
+    rng = np.random.default_rng(3)
+    with mx.stream(mx.cpu):
+        potential.set_dtype(dtype)
+        replayed = ReplayedProducts(potential)
+        for change in (1.0, 1.3):
+            potential.update(tree_map(lambda p, c=change: c * p, potential.parameters()))
+            mx.eval(potential.parameters())
+            for call in range(CALLS_BEFORE_RECORDING + 3):
+                built = crystal(call, dtype)
+                v = mx.array(rng.normal(size=built.positions.shape), dtype=dtype)
+                plain = np.array(hvp(potential, built, v))
+                np.testing.assert_array_equal(np.array(replayed(built, v)), plain)
+                assert np.abs(plain).max() > 0
+                assert replayed.n_records == (1 if call >= CALLS_BEFORE_RECORDING else 0)
