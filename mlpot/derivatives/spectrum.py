@@ -53,9 +53,9 @@ class WeightedHessian:
     def __call__(self, vector: np.ndarray) -> np.ndarray:
         """M^-1/2 H M^-1/2 times a vector."""
         self.products += 1
-        direction = (self._weights * vector.ravel()).reshape(-1, 3)
-        vector = mx.array(direction, dtype=self.graph.positions.dtype)
-        product = self._product(self.graph, vector)
+        weighted = (self._weights * vector.ravel()).reshape(-1, 3)
+        direction = mx.array(weighted, dtype=self.graph.positions.dtype)
+        product = self._product(self.graph, direction)
         return self._weights * np.array(product).astype(np.float64).ravel()
 
     def many(self, vectors: np.ndarray) -> np.ndarray:
