@@ -48,11 +48,13 @@ class Batches:
         dtype: precision of the arrays.
         seed: seed of the order.
         shuffle: False keeps the order of the frames.
-        pad: pad to buckets; every batch then has ``batch_size + 1`` graphs.
+        pad: pad to buckets; every batch then has ``batch_size + 1`` graphs (of its share).
         cache: keep neighbour lists in memory after their first use, up to a gibibyte.
+        part: ``(k, n)``: only the k-th of n shares of every batch, for processes that compute a
+            batch together. A share without frames holds one frame without labels.
 
     Raises:
-        ValueError: no frames, or a batch size below 1.
+        ValueError: no frames, a batch size below 1, or a share that does not exist.
     """
 
     def __init__(
@@ -67,11 +69,15 @@ class Batches:
         shuffle: bool = True,
         pad: bool = True,
         cache: bool = True,
+        part: tuple[int, int] = (0, 1),
     ):
         if len(frames) == 0:
             raise ValueError("no frames to make batches of")
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        if not 0 <= part[0] < part[1]:
+            raise ValueError(f"there is no share {part[0]} of {part[1]}")
+        self.part = part
         self.frames, self.batch_size, self.cutoff = frames, batch_size, cutoff
         self.E0s = None if E0s is None else dict(E0s)
         self.dtype, self.seed, self.shuffle, self.pad = dtype, seed, shuffle, pad
@@ -114,7 +120,10 @@ class Batches:
         return found
 
     def _batch(self, indices: np.ndarray) -> Batch:
-        picks = [int(i) for i in indices]
+        number, of = self.part
+        # Every n-th, so that shares are alike where frames of a batch are in some order.
+        own = indices[number::of]
+        picks = [int(i) for i in (own if len(own) else indices[:1])]
         frames = [self.frames[i] for i in picks]
         graph, labels = collate(
             frames,
@@ -122,7 +131,9 @@ class Batches:
             self.dtype,
             E0s=self.E0s,
             pad=self.pad,
-            n_graphs=self.batch_size + 1,
+            n_graphs=-(-self.batch_size // of) + 1,
             host_graphs=[self._host_graph(i, f) for i, f in zip(picks, frames, strict=True)],
         )
+        if len(own) == 0:
+            labels, picks = labels.unknown(), []
         return Batch(graph, labels, tuple(picks))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import mlx.core as mx
+import numpy as np
 from jaxtyping import Bool, Float
 
 
@@ -39,3 +40,13 @@ class Labels:
     def arrays(self) -> dict[str, mx.array]:
         """All arrays by name, for compiled functions: ``Labels(**arrays)``."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def unknown(self) -> Labels:
+        """The same with every label taken for unknown."""
+        # Not mx.zeros: batches are made in a thread whose streams others cannot use.
+        nothing = {
+            f.name: mx.array(np.zeros(getattr(self, f.name).shape, bool))
+            for f in fields(self)
+            if f.name.endswith("_mask")
+        }
+        return replace(self, **nothing)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import mlx.core as mx
 import numpy as np
 
 from mlpot.files import temporary_beside
+
+from .parallel import Ranks
 
 FORMAT = "mlpot-training"
 VERSION = 1
@@ -120,6 +123,27 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         potential=json.loads(metadata["potential"]),
         data=metadata["data"],
     )
+
+
+def share_checkpoint(path: str | os.PathLike[str], ranks: Ranks) -> Checkpoint:
+    """Read a checkpoint where rank 0 has it, for all: others need not see the folder.
+
+    Raises:
+        FileNotFoundError: rank 0 finds no such file.
+        ValueError: see `read_checkpoint`; for all ranks where it is for one.
+    """
+    if ranks.size == 1:
+        return read_checkpoint(path)
+    data: bytes | None = None
+    with ranks:
+        if ranks.first:
+            read_checkpoint(path)
+            data = Path(path).read_bytes()
+    data = ranks.share_bytes(data)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / Path(path).name
+        copy.write_bytes(data)
+        return read_checkpoint(copy)
 
 
 def _load(path: Path) -> tuple[dict[str, mx.array], dict[str, str]]:

@@ -77,10 +77,18 @@ class Objective:
             [mx.sum(weight[:, None] * counted), count, mx.sum(absolute), mx.sum(square)]
         )
 
-    def loss(self, sums: Float[mx.array, "3 4"]) -> Float[mx.array, ""]:
-        """The loss from the sums of a batch."""
+    def loss(
+        self, sums: Float[mx.array, "3 4"], counts: Float[mx.array, " 3"] | None = None
+    ) -> Float[mx.array, ""]:
+        """The loss from the sums of a batch.
+
+        Args:
+            sums: of the batch, or of a part of it.
+            counts: numbers of labels of the whole batch; those of ``sums`` by default.
+        """
         weights = mx.array(self.weights, dtype=sums.dtype)
-        return mx.sum(weights * sums[:, LOSS] / mx.maximum(sums[:, COUNT], 1))
+        counts = sums[:, COUNT] if counts is None else counts
+        return mx.sum(weights * sums[:, LOSS] / mx.maximum(counts, 1))
 
     def total(self, sums: np.ndarray) -> float:
         """The loss from the sums of many batches, (3, 4) in numpy."""

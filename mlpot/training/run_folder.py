@@ -31,10 +31,11 @@ class RunFolder:
 
     Args:
         path: the folder.
+        writes: False writes nothing: another process does.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], writes: bool = True) -> None:
+        self.path, self.writes = Path(path), writes
         self.config = self.path / "config.yaml"
         self.split = self.path / "split.json"
         self.statistics = self.path / "statistics.json"
@@ -47,7 +48,7 @@ class RunFolder:
 
     def files(self) -> list[Path]:
         """All files that a run writes."""
-        own = [value for value in vars(self).values() if value != self.path]
+        own = [v for v in vars(self).values() if isinstance(v, Path) and v != self.path]
         errors = [self.path / name for name in ("errors.csv", "errors.json")]
         return [*own, previous_path(self.last), *errors]
 
@@ -70,6 +71,8 @@ class RunFolder:
 
     def start(self) -> None:
         """Make the folder; files of an older run are removed, other files stay."""
+        if not self.writes:
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         for file in self.files():
             file.unlink(missing_ok=True)
@@ -78,16 +81,22 @@ class RunFolder:
 
     def write_config(self, plain: Mapping) -> None:
         """Write ``config.yaml``, defaults included."""
+        if not self.writes:
+            return
         with atomic_write(self.config, "w") as file:
             yaml.safe_dump(dict(plain), file, sort_keys=False)
 
     def write_json(self, path: Path, plain: Mapping) -> None:
         """Write plain values."""
+        if not self.writes:
+            return
         with atomic_write(path, "w") as file:
             json.dump(dict(plain), file, indent=1)
 
     def add_metrics(self, row: Mapping[str, float | None]) -> None:
         """Append the line of an epoch to ``metrics.csv``."""
+        if not self.writes:
+            return
         with open(self.metrics, "a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(dict(row))
 
@@ -104,6 +113,8 @@ class RunFolder:
 
     def forget_metrics_after(self, epoch: int) -> None:
         """Drop lines written after the checkpoint from which a run goes on."""
+        if not self.writes:
+            return
         if not self.metrics.exists():
             lines = [",".join(COLUMNS)]
         else:

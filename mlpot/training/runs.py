@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
+import numpy as np
 
 from mlpot import datasets
 from mlpot.config import validate
 from mlpot.models import Potential, PotentialConfig
 
-from .checkpoint import read_checkpoint
+from .checkpoint import share_checkpoint
 from .config import TrainConfig
 from .errors import ErrorRow
 from .finish import finish
+from .parallel import Ranks, find_ranks
 from .preparation import (
     TrainingData,
     doubt_about_E0s,
@@ -40,7 +42,8 @@ class Run:
     Args:
         folder: of the run.
         potential: the best model.
-        errors: on training, validation and test frames.
+        errors: on training, validation and test frames. Where several processes train together
+            only the first has these and the best model; others have the last one.
         reason: why training ended.
     """
 
@@ -68,22 +71,26 @@ def train(config: TrainConfig, overwrite: bool = False, console: Console | None 
         ValueError: anything wrong with configuration, data or folder, or a loss that is not finite.
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
-    console = console or _silent()
     if config.out is None:
         raise ValueError("out is not given: name the folder of the run")
-    folder = RunFolder(config.out)
-    if not overwrite:
-        folder.refuse_existing()
+    ranks = find_ranks()
+    console = console if console is not None and ranks.first else _silent()
+    folder = RunFolder(config.out, writes=ranks.first)
     with mx.stream(_device(config)):
-        data = read_data(config)
-        potential = make_potential(config, data)
+        with ranks:
+            if ranks.first and not overwrite:
+                folder.refuse_existing()
+            data = read_data(config)
+            potential = make_potential(config, data)
+        _same_data(ranks, data)
         _describe(console, config, data, potential)
-        folder.start()
-        folder.write_config(config.plain())
-        folder.write_json(folder.split, data.split)
-        folder.write_json(folder.statistics, statistics(potential, data))
-        trainer = Trainer(config, potential, data, folder)
-        trainer.save()
+        with ranks:
+            folder.start()
+            folder.write_config(config.plain())
+            folder.write_json(folder.split, data.split)
+            folder.write_json(folder.statistics, statistics(potential, data))
+            trainer = Trainer(config, potential, data, folder, ranks)
+            trainer.save()
         return _run(trainer, console)
 
 
@@ -102,19 +109,21 @@ def resume(path: str | os.PathLike[str], console: Console | None = None) -> Run:
         ValueError: the checkpoint is damaged, or the data are not what they were.
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
-    console = console or _silent()
-    folder = RunFolder(path)
-    if not folder.last.is_file():
+    ranks = find_ranks()
+    console = console if console is not None and ranks.first else _silent()
+    folder = RunFolder(path, writes=ranks.first)
+    if ranks.size == 1 and not folder.last.is_file():
         raise FileNotFoundError(f"{folder.path} holds no run: {folder.last} does not exist")
-    checkpoint = read_checkpoint(folder.last)
+    checkpoint = share_checkpoint(folder.last, ranks)
     config = validate(checkpoint.config, TrainConfig, f"configuration in {folder.last}")
     with mx.stream(_device(config)):
-        data = read_data(config)
-        potential = Potential(validate(checkpoint.potential, PotentialConfig, str(folder.last)))
-        if config.dtype == "float64":
-            potential.set_dtype(mx.float64)
-        trainer = Trainer(config, potential, data, folder)
-        trainer.load()
+        with ranks:
+            data = read_data(config)
+            potential = Potential(validate(checkpoint.potential, PotentialConfig, str(folder.last)))
+            if config.dtype == "float64":
+                potential.set_dtype(mx.float64)
+            trainer = Trainer(config, potential, data, folder, ranks)
+            trainer.load(checkpoint)
         folder.forget_metrics_after(trainer.progress.epoch)
         if trainer.finished is None:
             progress = trainer.progress
@@ -129,8 +138,23 @@ def _run(trainer: Trainer, console: Console) -> Run:
     )
     with view:
         reason = trainer.run(view)
+    if not trainer.ranks.first:
+        return Run(folder, trainer.potential, [], reason)
     potential, rows = finish(trainer, reason, console)
     return Run(folder, potential, rows, reason)
+
+
+def _same_data(ranks: Ranks, data: TrainingData) -> None:
+    """Refuse to train together on different frames."""
+    if ranks.size == 1:
+        return
+    digests = ranks.gather(np.frombuffer(bytes.fromhex(data.digest()), np.int32))
+    different = np.flatnonzero((digests != digests[0]).any(axis=1))
+    if len(different):
+        raise ValueError(
+            f"process {different[0]} reads other training or validation frames than process 0: "
+            "give all machines the same files"
+        )
 
 
 def _device(config: TrainConfig) -> mx.Device:

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from mlpot import derivatives
 from mlpot.graph import Graph
 
-from .objective import Objective
+from .objective import COUNT, Objective
+from .parallel import Ranks
 from .state import TrainState
 
 if TYPE_CHECKING:
@@ -43,27 +44,50 @@ class TrainStep:
         objective: the loss.
         stress: whether stresses are computed.
         clip_grad: largest norm of the gradient, None for no limit.
+        ranks: processes that have a part of each batch.
     """
 
     def __init__(
-        self, state: TrainState, objective: Objective, stress: bool, clip_grad: float | None
+        self,
+        state: TrainState,
+        objective: Objective,
+        stress: bool,
+        clip_grad: float | None,
+        ranks: Ranks | None = None,
     ) -> None:
-        self.state, self.objective = state, objective
+        self.state, self.objective, self.ranks = state, objective, ranks or Ranks()
         self.stress, self.clip_grad = stress, clip_grad
         self._gradient = mlx.nn.value_and_grad(state.potential, self._loss)
 
-    def _loss(self, graph: Graph, labels: Labels) -> tuple[mx.array, mx.array]:
+    def _loss(self, graph: Graph, labels: Labels, ranks: Ranks) -> tuple[mx.array, mx.array]:
+        """This process's part of the loss: errors of its part, divided by the labels of all."""
         sums = self.sums(graph, labels)
-        return self.objective.loss(sums), sums
+        if ranks.size == 1:
+            return self.objective.loss(sums), sums
+        # How many labels there are depends on no parameter: nothing is to be differentiated.
+        counts = ranks.sum(mx.stop_gradient(sums[:, COUNT]))
+        return self.objective.loss(sums, counts), sums
 
     def sums(self, graph: Graph, labels: Labels) -> Float[mx.array, "3 4"]:
         """Sums of errors of a batch with the potential's present parameters, lazily."""
         result = derivatives.energy_forces_stress(self.state.potential, graph, stress=self.stress)
         return self.objective.sums(result, labels)
 
-    def gradient(self, graph: Graph, labels: Labels) -> tuple[StepResult, dict]:
-        """Loss and gradient of a batch, lazily; the gradient is clipped."""
-        (loss, sums), gradient = self._gradient(graph, labels)
+    def gradient(
+        self, graph: Graph, labels: Labels, ranks: Ranks | None = None
+    ) -> tuple[StepResult, dict]:
+        """Loss and gradient of a batch, lazily; the gradient is clipped.
+
+        Args:
+            graph: batch of structures, or this process's part of it.
+            labels: theirs.
+            ranks: processes that have the other parts; None if there are none.
+        """
+        ranks = ranks or Ranks()
+        (loss, sums), gradient = self._gradient(graph, labels, ranks)
+        if ranks.size > 1:
+            gradient, sums = ranks.sum_tree([gradient, sums])
+            loss = self.objective.loss(sums)
         limit = float("inf") if self.clip_grad is None else self.clip_grad
         gradient, norm = mlx.optimizers.clip_grad_norm(gradient, limit)
         return StepResult(loss, norm, sums), gradient
@@ -77,7 +101,7 @@ class TrainStep:
             rate: (), learning rate.
             decay: (), of the running average.
         """
-        result, gradient = self.gradient(graph, labels)
+        result, gradient = self.gradient(graph, labels, self.ranks)
         self.state.optimizer.state["learning_rate"] = rate
         self.state.optimizer.update(self.state.potential, gradient)
         if self.state.average is not None:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
-from mlpot.datasets import Batch, Batches, Frame, closest_pair
+from mlpot.datasets import Batch, Batches, Frame, closest_pair, collate
 from mlpot.io import save
 
 from .ahead import ahead
 from .average import decay_at
-from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from .checkpoint import Checkpoint, write_checkpoint
 from .config import TrainConfig, as_list
 from .interrupt import Interrupted, SignalWatch
 from .objective import TERMS, Objective, errors
+from .parallel import Ranks
 from .preparation import TrainingData, uses_stress
 from .run_folder import RunFolder
 from .schedule import Schedule
@@ -29,6 +30,8 @@ from .view import ProgressView
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
+
+_AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
 
 
 @dataclass
@@ -68,16 +71,23 @@ class Trainer:
         potential: model, changed by training; its dtype is that of the configuration.
         data: frames.
         folder: where checkpoints and metrics go.
+        ranks: processes that train together, each with its own trainer; only the first writes.
     """
 
     def __init__(
-        self, config: TrainConfig, potential: Potential, data: TrainingData, folder: RunFolder
+        self,
+        config: TrainConfig,
+        potential: Potential,
+        data: TrainingData,
+        folder: RunFolder,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
         self.config, self.potential, self.data, self.folder = config, potential, data, folder
         self.state = TrainState(potential, config)
         self.objective = Objective(config.loss, config.weights())
         self.step = TrainStep(
-            self.state, self.objective, uses_stress(config, data), config.clip_grad
+            self.state, self.objective, uses_stress(config, data), config.clip_grad, self.ranks
         )
         self.train_batches = self._batches(data.train, config.batch_size)
         self.valid_batches = self._batches(
@@ -99,9 +109,14 @@ class Trainer:
             dtype=self.potential.dtype,
             seed=self.config.seed,
             shuffle=shuffle,
-            # Equal sizes serve what is compiled for a size, on a GPU.
-            pad=mx.default_device().type == mx.DeviceType.gpu,
+            part=(self.ranks.rank, self.ranks.size),
+            pad=self._pads,
         )
+
+    @property
+    def _pads(self) -> bool:
+        """Equal sizes serve what is compiled for a size, on a GPU."""
+        return mx.default_device().type == mx.DeviceType.gpu
 
     @property
     def finished(self) -> str | None:
@@ -136,6 +151,9 @@ class Trainer:
     def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
         progress = self.progress
         began = time.monotonic()
+        if self.ranks.size > 1:
+            # Machines of different kinds may round differently: nothing may add up.
+            self.state.load(self.ranks.share_arrays(self.state.arrays()))
         if progress.batch == 0:
             # Weights that have become sharper functions of the distance need finer tables.
             progress.radial_intervals = self.potential.needed_radial_intervals()
@@ -145,7 +163,10 @@ class Trainer:
             now = time.monotonic()
             progress.seconds, began = progress.seconds + now - began, now
             view.step(progress.epoch + 1, loss)
-            if progress.batch < len(self.train_batches):
+            # Several processes have to agree on a stop, which costs a message.
+            if progress.batch < len(self.train_batches) and (
+                self.ranks.size == 1 or progress.batch % _AGREE_EVERY == 0
+            ):
                 self._stop_if(watch)
 
     def _step(self, batch: Batch) -> float:
@@ -159,7 +180,7 @@ class Trainer:
         loss, norm = to_float(result.loss), to_float(result.gradient_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self.state.load(before)
-            self._explain_not_finite([self.data.train[i] for i in batch.indices])
+            self._explain_not_finite(batch.indices)
         progress.step, progress.batch = progress.step + 1, progress.batch + 1
         progress.sums = (np.array(progress.sums) + np.array(result.sums)).tolist()
         progress.gradient_norm += norm
@@ -170,7 +191,7 @@ class Trainer:
         sums = np.zeros((len(TERMS), 4))
         with averaged(self.state):
             for batch in ahead(self.valid_batches.epoch()):
-                part = self.step.sums(batch.graph, batch.labels)
+                part = self.ranks.sum(self.step.sums(batch.graph, batch.labels))
                 mx.eval(part)
                 sums += np.array(part)
             loss = self.objective.total(sums)
@@ -208,6 +229,8 @@ class Trainer:
         return row
 
     def _save_best(self) -> None:
+        if not self.folder.writes:
+            return
         progress = self.progress
         metadata = {
             "epoch": str(progress.best_epoch),
@@ -224,6 +247,8 @@ class Trainer:
     def save(self) -> None:
         """Write ``last.safetensors``; the one before is kept."""
         self.progress.schedule = self.schedule.state()
+        if not self.folder.writes:
+            return
         write_checkpoint(
             self.folder.last,
             Checkpoint(
@@ -235,13 +260,15 @@ class Trainer:
             ),
         )
 
-    def load(self) -> None:
-        """Go on from ``last.safetensors``.
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from what ``last.safetensors`` holds.
+
+        Args:
+            checkpoint: of this run.
 
         Raises:
-            ValueError: it is damaged, or does not belong to this configuration and data.
+            ValueError: it does not belong to this configuration and data.
         """
-        checkpoint = read_checkpoint(self.folder.last)
         if checkpoint.data != self._digest:
             raise ValueError(
                 f"the training data of {self.folder.path} are not what they were when the run "
@@ -256,25 +283,38 @@ class Trainer:
             self.potential.set_radial_intervals(self.progress.radial_intervals)
 
     def _stop_if(self, watch: SignalWatch) -> None:
-        if watch.received is None or self.finished is not None:
+        if self.finished is not None:
+            return
+        received = int(self.ranks.gather(np.array(watch.received or 0)).max())
+        if received == 0:
             return
         self.save()
         raise Interrupted(
-            watch.received,
+            received,
             f"stopped in epoch {self.progress.epoch + 1} after step {self.progress.step}; "
             f"everything is saved. Go on with:\n  mlpot resume {self.folder.path}",
         )
 
-    def _explain_not_finite(self, frames: Sequence[Frame]) -> None:
+    def _explain_not_finite(self, indices: Sequence[int]) -> None:
         """Name the frames of a batch that make the loss or its gradient not finite."""
-        culprits = []
-        for frame in frames:
-            (batch,) = self._batches([frame], 1)
-            result, _ = self.step.gradient(batch.graph, batch.labels)
+        own = np.full((self.config.batch_size, 2), -1)  # frame, whether it is one of them
+        for row, index in enumerate(indices):
+            graph, labels = collate(
+                [self.data.train[index]],
+                self.potential.cutoff,
+                self.potential.dtype,
+                E0s=self.potential.config.E0s,
+                pad=self._pads,
+            )
+            result, _ = self.step.gradient(graph, labels)
             mx.eval(result.loss, result.gradient_norm)
-            if not math.isfinite(to_float(result.loss) + to_float(result.gradient_norm)):
-                culprits.append(frame.source or frame.formula)
-        named = culprits or [frame.source or frame.formula for frame in frames]
+            finite = math.isfinite(to_float(result.loss) + to_float(result.gradient_norm))
+            own[row] = index, not finite
+        found = self.ranks.gather(own).reshape(-1, 2)
+        found = found[found[:, 0] >= 0]
+        wrong = found[found[:, 1] == 1, 0]
+        frames = [self.data.train[int(i)] for i in (wrong if len(wrong) else found[:, 0])]
+        named = [frame.source or frame.formula for frame in frames]
         self.save()
         raise ValueError(
             f"the loss is not finite in epoch {self.progress.epoch + 1}, step "
