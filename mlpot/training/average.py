@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import mlx.core as mx
-from mlx.utils import tree_map
 
 
 def decay_at(step: int, decay: float) -> float:
@@ -11,29 +12,19 @@ def decay_at(step: int, decay: float) -> float:
     return min(decay, (1 + step) / (10 + step))
 
 
-class RunningAverage:
-    """Exponential running average, ``average <- d average + (1 - d) parameters``.
+def mixed(
+    average: Mapping[str, mx.array], parameters: Mapping[str, mx.array], decay: mx.array
+) -> dict[str, mx.array]:
+    """The exponential running average ``d average + (1 - d) parameters``, lazily.
 
     Args:
-        parameters: tree of the parameters at the start.
-
-    Attributes:
-        state: ``{"parameters": tree}``, replaced in place at each update.
+        average: so far, by name.
+        parameters: new ones, by the same names.
+        decay: (), d above.
     """
 
-    def __init__(self, parameters: dict) -> None:
-        self.state = {"parameters": tree_map(lambda array: array, parameters)}
+    def mix(old: mx.array, new: mx.array) -> mx.array:
+        d = decay.astype(new.dtype)
+        return d * old + (1 - d) * new
 
-    def update(self, parameters: dict, decay: mx.array) -> None:
-        """Take up new parameters, lazily.
-
-        Args:
-            parameters: tree like the first one.
-            decay: (), d above.
-        """
-
-        def mix(old: mx.array, new: mx.array) -> mx.array:
-            d = decay.astype(new.dtype)
-            return d * old + (1 - d) * new
-
-        self.state["parameters"] = tree_map(mix, self.state["parameters"], parameters)
+    return {name: mix(old, parameters[name]) for name, old in average.items()}

@@ -19,6 +19,7 @@ from .config_sections import (
     OptimizerSection,
     ReferenceEnergies,
     SchedulerSection,
+    StageSection,
     UnitsSection,
     key,
 )
@@ -78,6 +79,12 @@ class TrainConfig(StrictModel):
     )
 
     batch_size: int = key(8, "Frames in a training step.", ge=1)
+    accumulation_steps: int = key(
+        1,
+        "Batches whose gradients make one step, for batches that do not fit into memory; the same "
+        "as batches so many times as large.",
+        ge=1,
+    )
     valid_batch_size: int | None = key(
         None, "Frames evaluated at once; batch_size where not given.", ge=1
     )
@@ -115,12 +122,31 @@ class TrainConfig(StrictModel):
         ge=0,
     )
 
-    seed: int = key(0, "Of the initial parameters, the split and the order of frames.", ge=0)
+    stages: list[StageSection] = key(
+        [],
+        "Changes of the weights of the loss during training. Validation counts with the weights of "
+        "the last stage all along, so that epochs can be compared.",
+    )
+    config_type_weights: dict[str, Annotated[float, Field(ge=0)]] = key(
+        {},
+        "Factors of the weights of frames by their config_type, such as {surface: 4}; others 1.",
+    )
+
+    seed: int = key(0, "Of the split and the order of frames, and of the model.", ge=0)
+    model_seed: int | None = key(
+        None, "Of the initial parameters, where it is not to be seed.", ge=0
+    )
     dtype: Literal["float32", "float64"] = key(
         "float32", "Precision of the computation; float64 runs on the CPU only."
     )
     device: Literal["auto", "cpu", "gpu"] = key(
         "auto", "Where to compute; auto takes a GPU for float32 where there is one."
+    )
+
+    record_steps: Literal["auto", "on", "off"] = key(
+        "auto",
+        "Record the operations of a step for sizes of batches that come again, instead of building "
+        "them anew; batches are then padded to few sizes. auto: on GPUs.",
     )
 
     keys: KeysSection = key(KeysSection(), "Names of the labels in the data files.")
@@ -137,14 +163,39 @@ class TrainConfig(StrictModel):
             )
         if self.dtype == "float64" and self.device == "gpu":
             raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
-        if not any(self.weights().values()):
-            raise ValueError("energy_weight, forces_weight and stress_weight are all 0")
+        begins = [stage.from_epoch for stage in self.stages]
+        if begins != sorted(set(begins)):
+            raise ValueError(f"stages begin in epochs {begins}: put them in order")
+        for epoch in (1, *begins):
+            if not any(self.weights(epoch).values()):
+                raise ValueError(
+                    f"energy_weight, forces_weight and stress_weight are all 0 in epoch {epoch}"
+                )
+        scheduled = "scheduler" in self.model_fields_set and self.scheduler.name != "constant"
+        if self.optimizer.name == "schedule_free" and scheduled:
+            raise ValueError(
+                "the optimizer schedule_free takes the place of a schedule: leave scheduler out or "
+                "set its name to constant"
+            )
         return self
 
-    def weights(self) -> dict[str, float]:
-        """Weights of the terms of the loss: energy, forces, stress."""
+    def weights(self, epoch: int | None = None) -> dict[str, float]:
+        """Weights of the terms of the loss: energy, forces, stress.
+
+        Args:
+            epoch: counted from 1; the last stage where None.
+        """
         stress = _STRESS_WEIGHT if self.stress_weight is None else self.stress_weight
-        return {"energy": self.energy_weight, "forces": self.forces_weight, "stress": stress}
+        found = {"energy": self.energy_weight, "forces": self.forces_weight, "stress": stress}
+        for stage in self.stages:
+            if epoch is None or stage.from_epoch <= epoch:
+                changes = {term: getattr(stage, f"{term}_weight") for term in found}
+                found |= {term: value for term, value in changes.items() if value is not None}
+        return found
+
+    def constant_rates(self) -> dict[int, float]:
+        """Constant learning rates of stages, by the epoch (from 1) from which on they hold."""
+        return {stage.from_epoch: stage.lr for stage in self.stages if stage.lr is not None}
 
     def test_files(self) -> list[str]:
         """Test files as a list."""
@@ -153,6 +204,8 @@ class TrainConfig(StrictModel):
     def plain(self) -> dict:
         """All keys with plain values, defaults included, as they stand in a file."""
         data = self.model_dump(mode="json")
+        if self.optimizer.name == "schedule_free":
+            del data["scheduler"]
         if self.valid_file is not None:
             del data["valid_fraction"]
         if self.start_from is not None:

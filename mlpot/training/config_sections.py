@@ -37,12 +37,26 @@ ReferenceEnergies = Annotated[
 class OptimizerSection(StrictModel):
     """How parameters are moved; the learning rate is the key ``lr``."""
 
-    name: Literal["adam", "adamw"] = key("adam", "Adam, or Adam with decoupled weight decay.")
+    name: Literal["adam", "adamw", "muon", "lion", "schedule_free"] = key(
+        "adam",
+        "adam; adamw: Adam with decoupled weight decay; muon: orthogonalised updates of the "
+        "matrices in linear maps, adamw for the rest; lion: the sign of an average, wants a lr "
+        "3 to 10 times smaller; schedule_free: AdamW with an average of its own, which takes the "
+        "place of ema_decay, at a constant rate after the warm-up.",
+    )
     beta1: float = key(0.9, "Decay per step of the average gradient.", ge=0, lt=1)
-    beta2: float = key(0.999, "Decay per step of the average squared gradient.", ge=0, lt=1)
+    beta2: float | None = key(
+        None,
+        "Decay per step of the average squared gradient; 0.999, with lion 0.99, by default.",
+        ge=0,
+        lt=1,
+    )
     eps: float = key(1e-8, "Added to the root of the average squared gradient.", gt=0)
     weight_decay: float = key(
-        0.01, "Part of each parameter taken off per step and learning rate; adamw only.", ge=0
+        0.01, "Part of each parameter taken off per step and learning rate; not with adam.", ge=0
+    )
+    momentum: float = key(
+        0.95, "muon: decay per step of the average gradient of matrices.", ge=0, lt=1
     )
 
 
@@ -60,6 +74,24 @@ class SchedulerSection(StrictModel):
     final_fraction: float = key(0.01, "Smallest rate as a part of lr.", ge=0, le=1)
     factor: float = key(0.5, "plateau: what the rate is multiplied with.", gt=0, lt=1)
     patience: int = key(10, "plateau: epochs without improvement.", unit="epochs", ge=1)
+
+
+class StageSection(StrictModel):
+    """From an epoch on, other weights of the terms of the loss; null keeps what was before."""
+
+    from_epoch: int = key(..., "First epoch of the stage, counted from 1.", unit="epochs", ge=2)
+    energy_weight: float | None = key(
+        None, "Weight of the error of the energy per atom.", unit="1/(eV/atom)^2", ge=0
+    )
+    forces_weight: float | None = key(
+        None, "Weight of the errors of force components.", unit="1/(eV/Angstrom)^2", ge=0
+    )
+    stress_weight: float | None = key(
+        None, "Weight of the errors of stress components.", unit="1/(eV/Angstrom^3)^2", ge=0
+    )
+    lr: float | None = key(
+        None, "Learning rate, constant from here on; null goes on with the scheduler.", gt=0
+    )
 
 
 class LossSection(StrictModel):

@@ -78,6 +78,11 @@ def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
             yield KeyLine(prefix + name, "section", "", "", said)
             yield from _walk(section, definitions, f"{prefix}{name}.")
             continue
+        items = _section(entry.get("items", {}), definitions)
+        if items is not None:
+            yield KeyLine(prefix + name, "list of sections", "", "[]", description)
+            yield from _walk(items, definitions, f"{prefix}{name}.")
+            continue
         default = "required" if name in required else _plain(entry.get("default"))
         yield KeyLine(prefix + name, _type(entry), entry.get("unit", ""), default, description)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Rows of the sums.
 TERMS = ("energy", "forces", "stress")
+#: Numbers in a label: of a graph, an atom, a graph.
+WIDTHS = (1, 3, 9)
 #: Columns of the sums.
 LOSS, COUNT, ABSOLUTE, SQUARE = range(4)
 
@@ -77,18 +79,33 @@ class Objective:
             [mx.sum(weight[:, None] * counted), count, mx.sum(absolute), mx.sum(square)]
         )
 
+    def counts(self, labels: Labels) -> Float[mx.array, " 3"]:
+        """Numbers of labels of each term, lazily: what the sums are divided by."""
+        masks = (labels.energy_mask, labels.forces_mask, labels.stress_mask)
+        dtype = labels.energy.dtype
+        widths = mx.array(WIDTHS, dtype=dtype)
+        return widths * mx.stack([mx.sum(mask.astype(dtype)) for mask in masks])
+
+    def weights_array(self, dtype: mx.Dtype = mx.float32) -> Float[mx.array, " 3"]:
+        """The present weights of the terms."""
+        return mx.array(self.weights, dtype=dtype)
+
     def loss(
-        self, sums: Float[mx.array, "3 4"], counts: Float[mx.array, " 3"] | None = None
+        self,
+        sums: Float[mx.array, "3 4"],
+        counts: Float[mx.array, " 3"] | None = None,
+        weights: Float[mx.array, " 3"] | None = None,
     ) -> Float[mx.array, ""]:
         """The loss from the sums of a batch.
 
         Args:
             sums: of the batch, or of a part of it.
             counts: numbers of labels of the whole batch; those of ``sums`` by default.
+            weights: of the terms; the present ones by default.
         """
-        weights = mx.array(self.weights, dtype=sums.dtype)
         counts = sums[:, COUNT] if counts is None else counts
-        return mx.sum(weights * sums[:, LOSS] / mx.maximum(counts, 1))
+        weights = self.weights_array() if weights is None else weights
+        return mx.sum(weights.astype(sums.dtype) * sums[:, LOSS] / mx.maximum(counts, 1))
 
     def total(self, sums: np.ndarray) -> float:
         """The loss from the sums of many batches, (3, 4) in numpy."""

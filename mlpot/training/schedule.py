@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from .config_sections import SchedulerSection
 
@@ -19,11 +20,20 @@ class Schedule:
         lr: largest rate.
         steps_per_epoch: optimiser steps in an epoch.
         n_epochs: epochs in all.
+        constants: rates that hold from an epoch on, counted from 1.
     """
 
     def __init__(
-        self, section: SchedulerSection, lr: float, steps_per_epoch: int, n_epochs: int
+        self,
+        section: SchedulerSection,
+        lr: float,
+        steps_per_epoch: int,
+        n_epochs: int,
+        constants: Mapping[int, float] | None = None,
     ) -> None:
+        self._constants = {
+            (epoch - 1) * steps_per_epoch: rate for epoch, rate in sorted((constants or {}).items())
+        }
         self.section, self.lr = section, lr
         self.warmup = round(section.warmup_epochs * steps_per_epoch)
         self.n_steps = steps_per_epoch * n_epochs
@@ -31,6 +41,9 @@ class Schedule:
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
+        held = [rate for first, rate in self._constants.items() if first <= step]
+        if held:
+            return held[-1]
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup * self._factor(self.warmup)
         return self.lr * self._factor(step)

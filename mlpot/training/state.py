@@ -2,84 +2,118 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
-import mlx.optimizers
-from mlx.utils import tree_flatten, tree_map_with_path
+from mlx.utils import tree_flatten
 
-from .average import RunningAverage
+from .average import mixed
 from .config import TrainConfig
+from .matrices import matrices
+from .optimizers import make_optimizer
+from .weights import Weights
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
 
+Arrays = dict[str, mx.array]
 
-def make_optimizer(config: TrainConfig) -> mlx.optimizers.Optimizer:
-    """The optimiser of a configuration; its learning rate is set at each step."""
-    section = config.optimizer
-    options = {
-        "learning_rate": config.lr,
-        "betas": [section.beta1, section.beta2],
-        "eps": section.eps,
-        "bias_correction": True,
-    }
-    if section.name == "adamw":
-        return mlx.optimizers.AdamW(weight_decay=section.weight_decay, **options)
-    return mlx.optimizers.Adam(**options)
+_MODEL, _OPTIMIZER, _AVERAGE = "model.", "optimizer.", "average."
 
 
 class TrainState:
     """Parameters, optimiser state and running average as one flat set of named arrays.
 
+    Names are ``model.NAME`` for parameters, ``optimizer.NAME.SLOT``, ``optimizer.step`` and
+    ``average.NAME``. The arrays here count; the potential has them after `put`.
+
     Args:
         potential: model, changed by training.
         config: of the run.
+
+    Attributes:
+        arrays: the state. Never changed but replaced, so that keeping it keeps this moment.
     """
 
     def __init__(self, potential: Potential, config: TrainConfig) -> None:
         self.potential = potential
-        self.optimizer = make_optimizer(config)
-        self.optimizer.init(potential.trainable_parameters())
-        self.average: RunningAverage | None = None
-        if config.ema_decay is not None:
-            self.average = RunningAverage(potential.trainable_parameters())
+        self.weights = Weights(potential)
+        self.optimizer = make_optimizer(config.optimizer, config.lr, matrices(potential))
+        self.arrays: Arrays = _prefixed(_MODEL, self.weights.read())
+        trained = self.trained(self.arrays)
+        self.optimizer.init(trained)
+        flat: Any = tree_flatten(self.optimizer.state)
+        self.arrays |= _prefixed(_OPTIMIZER, dict(flat))
+        # Schedule-free optimisation has an average of its own.
+        self.own_average = config.optimizer.name == "schedule_free"
+        self.averages = config.ema_decay is not None and not self.own_average
+        if self.averages:
+            self.arrays |= _prefixed(_AVERAGE, trained)
 
-    def trees(self) -> dict[str, dict]:
-        """The containers that hold the state and are updated in place."""
-        trees: dict[str, dict] = {
-            "model": self.potential.parameters(),
-            "optimizer": self.optimizer.state,
-        }
-        if self.average is not None:
-            trees["average"] = self.average.state["parameters"]
-        return trees
+    def of_model(self, arrays: Mapping[str, mx.array]) -> Arrays:
+        """The part of a state that the model's output depends on."""
+        return {name: array for name, array in arrays.items() if name.startswith(_MODEL)}
 
-    def arrays(self) -> dict[str, mx.array]:
-        """All arrays by name; keeping the result keeps this moment, as arrays never change."""
-        return dict(tree_flatten(self.trees()))
+    def trained(self, arrays: Mapping[str, mx.array]) -> Arrays:
+        """The parameters that are moved, by name, as they are in some state."""
+        return {name: arrays[_MODEL + name] for name in self.weights.names}
 
-    def load(self, arrays: dict[str, mx.array]) -> None:
+    def plain(self, arrays: Mapping[str, mx.array], trained: Arrays) -> Arrays:
+        """The parameters of the model for other trained ones than a state has.
+
+        Args:
+            arrays: of the model, see `of_model`.
+            trained: by the names of `trained`.
+        """
+        return _without(_MODEL, arrays) | trained
+
+    def moved(
+        self, arrays: Mapping[str, mx.array], gradient: Arrays, rate: mx.array, decay: mx.array
+    ) -> Arrays:
+        """The state after a step of the optimiser, lazily; a pure function.
+
+        Args:
+            arrays: a state.
+            gradient: by the names of `trained`.
+            rate: (), learning rate.
+            decay: (), of the running average.
+        """
+        self.optimizer.state = _grouped(_without(_OPTIMIZER, arrays))
+        self.optimizer.state["learning_rate"] = rate
+        parameters = self.optimizer.apply_gradients(gradient, self.trained(arrays))
+        flat: Any = tree_flatten(self.optimizer.state)
+        new = dict(arrays) | _prefixed(_MODEL, parameters) | _prefixed(_OPTIMIZER, dict(flat))
+        if self.averages:
+            old = _without(_AVERAGE, arrays)
+            new |= _prefixed(_AVERAGE, mixed(old, parameters, decay))
+        return new
+
+    def load(self, arrays: Mapping[str, mx.array]) -> None:
         """Return to a moment.
 
         Args:
-            arrays: from `arrays`.
+            arrays: all of a state.
 
         Raises:
             ValueError: other names, shapes or precisions than this state has.
         """
-        _compare(self.arrays(), arrays)
-        trees = tree_map_with_path(lambda name, _: arrays[name], self.trees())
-        self.potential.update(trees["model"])
-        self.optimizer.state.update(trees["optimizer"])
-        if self.average is not None:
-            self.average.state["parameters"] = trees["average"]
+        _compare(self.arrays, arrays)
+        self.arrays = dict(arrays)
+        self.put()
 
-    def best_parameters(self) -> dict:
+    def put(self) -> None:
+        """Give the potential the parameters of this state."""
+        self.weights.write(_without(_MODEL, self.arrays))
+
+    def best_parameters(self) -> Arrays:
         """The parameters to use: averaged ones where there is an average."""
-        if self.average is None:
-            return self.potential.trainable_parameters()
-        return self.average.state["parameters"]
+        trained = self.trained(self.arrays)
+        if self.own_average:
+            trained = {name: self.arrays[f"{_OPTIMIZER}{name}.x"] for name in trained}
+        elif self.averages:
+            trained = _without(_AVERAGE, self.arrays)
+        return self.plain(self.of_model(self.arrays), trained)
 
 
 class averaged:  # noqa: N801, used like a function
@@ -93,14 +127,36 @@ class averaged:  # noqa: N801, used like a function
         self.state = state
 
     def __enter__(self) -> None:
-        self.own = self.state.potential.trainable_parameters()
-        self.state.potential.update(self.state.best_parameters())
+        self.state.put()
+        self.state.weights.write(self.state.best_parameters())
 
     def __exit__(self, *_) -> None:
-        self.state.potential.update(self.own)
+        self.state.put()
 
 
-def _compare(own: dict[str, mx.array], given: dict[str, mx.array]) -> None:
+def _prefixed(prefix: str, arrays: Mapping[str, mx.array]) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _without(prefix: str, arrays: Mapping[str, mx.array]) -> Arrays:
+    """Arrays whose names begin so, without that beginning."""
+    n = len(prefix)
+    return {name[n:]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _grouped(arrays: Mapping[str, mx.array]) -> dict[str, Any]:
+    """``NAME.SLOT`` as a mapping of slots for each name; what has no dot stays as it is."""
+    grouped: dict[str, Any] = {}
+    for full, array in arrays.items():
+        name, _, slot = full.rpartition(".")
+        if name:
+            grouped.setdefault(name, {})[slot] = array
+        else:
+            grouped[slot] = array
+    return grouped
+
+
+def _compare(own: Mapping[str, mx.array], given: Mapping[str, mx.array]) -> None:
     missing, extra = sorted(own.keys() - given.keys()), sorted(given.keys() - own.keys())
     if missing or extra:
         raise ValueError(

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import mlx.core as mx
-import mlx.nn
 import mlx.optimizers
 from jaxtyping import Float
+from mlx.utils import tree_map
 
 from mlpot import derivatives
+from mlpot.datasets import Labels
 from mlpot.graph import Graph
 
-from .objective import COUNT, Objective
+from .objective import Objective
 from .parallel import Ranks
-from .state import TrainState
+from .records import Records
+from .state import Arrays, TrainState
 
-if TYPE_CHECKING:
-    from mlpot.datasets import Labels
+Part = tuple[Graph, Labels]
+
+
+class Gradient(NamedTuple):
+    """The loss of a batch and its derivatives, lazily.
+
+    Args:
+        loss: ().
+        sums: (3, 4), see `Objective.sums`.
+        slopes: of the loss, by the names of the trained parameters.
+    """
+
+    loss: Float[mx.array, ""]
+    sums: Float[mx.array, "3 4"]
+    slopes: Arrays
 
 
 class StepResult(NamedTuple):
@@ -44,7 +60,9 @@ class TrainStep:
         objective: the loss.
         stress: whether stresses are computed.
         clip_grad: largest norm of the gradient, None for no limit.
-        ranks: processes that have a part of each batch.
+        ranks: processes that have other parts of each batch.
+        record: whether operations are recorded for sizes of batches that come again, instead of
+            being built by Python in each step. The bits are the same.
     """
 
     def __init__(
@@ -54,56 +72,92 @@ class TrainStep:
         stress: bool,
         clip_grad: float | None,
         ranks: Ranks | None = None,
+        record: bool = False,
     ) -> None:
         self.state, self.objective, self.ranks = state, objective, ranks or Ranks()
         self.stress, self.clip_grad = stress, clip_grad
-        self._gradient = mlx.nn.value_and_grad(state.potential, self._loss)
+        self._slopes = Records(self._slopes_of, record)
+        self._sums = Records(self._sums_of, record)
+        self._moves = Records(self._moved, record)
 
-    def _loss(self, graph: Graph, labels: Labels, ranks: Ranks) -> tuple[mx.array, mx.array]:
-        """This process's part of the loss: errors of its part, divided by the labels of all."""
-        sums = self.sums(graph, labels)
-        if ranks.size == 1:
-            return self.objective.loss(sums), sums
-        # How many labels there are depends on no parameter: nothing is to be differentiated.
-        counts = ranks.sum(mx.stop_gradient(sums[:, COUNT]))
-        return self.objective.loss(sums, counts), sums
+    @property
+    def n_traces(self) -> int:
+        """How often Python has built operations for a batch, in training or validation."""
+        return self._slopes.n_traces + self._sums.n_traces
 
     def sums(self, graph: Graph, labels: Labels) -> Float[mx.array, "3 4"]:
-        """Sums of errors of a batch with the potential's present parameters, lazily."""
-        result = derivatives.energy_forces_stress(self.state.potential, graph, stress=self.stress)
-        return self.objective.sums(result, labels)
+        """Sums of errors of a batch with the parameters that the potential has, lazily."""
+        weights = self.state.weights.read()
+        found = self._sums(weights, graph.arrays(), labels.arrays(), context=self._context())
+        return found["sums"]
 
-    def gradient(
-        self, graph: Graph, labels: Labels, ranks: Ranks | None = None
-    ) -> tuple[StepResult, dict]:
-        """Loss and gradient of a batch, lazily; the gradient is clipped.
+    def gradient(self, parts: Sequence[Part], ranks: Ranks | None = None) -> Gradient:
+        """Loss of a batch, its gradient and sums of errors, lazily.
+
+        The labels of all parts are counted together, so what comes out is that of one batch.
 
         Args:
-            graph: batch of structures, or this process's part of it.
-            labels: theirs.
-            ranks: processes that have the other parts; None if there are none.
+            parts: of the batch, computed one after another; those of this process.
+            ranks: processes that have other parts; None if there are none.
         """
-        ranks = ranks or Ranks()
-        (loss, sums), gradient = self._gradient(graph, labels, ranks)
-        if ranks.size > 1:
-            gradient, sums = ranks.sum_tree([gradient, sums])
-            loss = self.objective.loss(sums)
-        limit = float("inf") if self.clip_grad is None else self.clip_grad
-        gradient, norm = mlx.optimizers.clip_grad_norm(gradient, limit)
-        return StepResult(loss, norm, sums), gradient
+        ranks, (first, *others) = ranks or Ranks(), parts
+        counts = self.objective.counts(first[1])
+        for _, labels in others:
+            counts = counts + self.objective.counts(labels)
+        weights = self.objective.weights_array(counts.dtype)
+        scales = {"counts": ranks.sum(counts), "weights": weights}
+        arrays = self.state.of_model(self.state.arrays)
+        found: Any = None
+        for graph, labels in parts:
+            part = self._slopes(
+                arrays, graph.arrays(), labels.arrays(), scales, context=self._context()
+            )
+            found = part if found is None else tree_map(mx.add, found, part)
+        names = list(found["gradient"])
+        loss, sums, *slopes = ranks.sum_tree(
+            [found["loss"], found["sums"], *(found["gradient"][name] for name in names)]
+        )
+        return Gradient(loss, sums, dict(zip(names, slopes, strict=True)))
 
-    def __call__(self, graph: Graph, labels: Labels, rate: mx.array, decay: mx.array) -> StepResult:
+    def __call__(self, parts: Sequence[Part], rate: mx.array, decay: mx.array) -> StepResult:
         """Move the state by one step, lazily.
 
         Args:
-            graph: batch of structures.
-            labels: theirs.
+            parts: of the batch, those of this process.
             rate: (), learning rate.
             decay: (), of the running average.
         """
-        result, gradient = self.gradient(graph, labels, self.ranks)
-        self.state.optimizer.state["learning_rate"] = rate
-        self.state.optimizer.update(self.state.potential, gradient)
-        if self.state.average is not None:
-            self.state.average.update(self.state.potential.trainable_parameters(), decay)
-        return result
+        loss, sums, gradient = self.gradient(parts, self.ranks)
+        found = self._moves(self.state.arrays, gradient, {"rate": rate, "decay": decay})
+        self.state.arrays = found["state"]
+        return StepResult(loss, found["norm"], sums)
+
+    def _context(self) -> Any:
+        """What a record depends on beside its arrays."""
+        return tuple(self.state.potential.radial_intervals)
+
+    def _slopes_of(self, arrays: Arrays, graph: Arrays, labels: Arrays, scales: Arrays) -> dict:
+        state = self.state
+
+        def loss(trained: Arrays) -> tuple[mx.array, mx.array]:
+            with state.weights.replaced(state.plain(arrays, trained)):
+                sums = self._errors(graph, labels)
+            return self.objective.loss(sums, scales["counts"], scales["weights"]), sums
+
+        (value, sums), gradient = mx.value_and_grad(loss)(state.trained(arrays))
+        return {"loss": value, "sums": sums, "gradient": gradient}
+
+    def _sums_of(self, weights: Arrays, graph: Arrays, labels: Arrays) -> dict:
+        with self.state.weights.replaced(weights):
+            return {"sums": self._errors(graph, labels)}
+
+    def _errors(self, graph: Arrays, labels: Arrays) -> mx.array:
+        potential, atoms = self.state.potential, Graph.from_arrays(graph)
+        result = derivatives.energy_forces_stress(potential, atoms, stress=self.stress)
+        return self.objective.sums(result, Labels(**labels))
+
+    def _moved(self, arrays: Arrays, gradient: Arrays, numbers: Arrays) -> dict:
+        limit = float("inf") if self.clip_grad is None else self.clip_grad
+        clipped, norm = mlx.optimizers.clip_grad_norm(gradient, limit)
+        state = self.state.moved(arrays, clipped, numbers["rate"], numbers["decay"])
+        return {"state": state, "norm": norm}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
 
 import mlx.core as mx
 import numpy as np
 
-from mlpot.datasets import Batch, Batches, Frame, closest_pair, collate
+from mlpot.datasets import Batch, Batches, Frame, closest_pair
 from mlpot.io import save
 
 from .ahead import ahead
@@ -19,9 +20,11 @@ from .average import decay_at
 from .checkpoint import Checkpoint, write_checkpoint
 from .config import TrainConfig, as_list
 from .interrupt import Interrupted, SignalWatch
+from .not_finite import frames_not_finite
 from .objective import TERMS, Objective, errors
 from .parallel import Ranks
 from .preparation import TrainingData, uses_stress
+from .progress import Progress, no_sums, random_state, set_random_state
 from .run_folder import RunFolder
 from .schedule import Schedule
 from .state import TrainState, averaged
@@ -31,36 +34,9 @@ from .view import ProgressView
 if TYPE_CHECKING:
     from mlpot.models import Potential
 
+Item = TypeVar("Item")
+
 _AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
-
-
-@dataclass
-class Progress:
-    """Where a run stands.
-
-    Args:
-        epoch: epochs that are complete.
-        batch: batches of the present epoch that are done.
-        step: steps in all.
-        best_loss: smallest validation loss, None before the first.
-        best_epoch: epoch it belongs to.
-        sums: errors of the present epoch so far, see `Objective.sums`.
-        gradient_norm: sum over the present epoch so far.
-        seconds: spent, over all parts of a run.
-        schedule: state of the learning rate.
-        radial_intervals: of the radial tables in the present epoch.
-    """
-
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    best_loss: float | None = None
-    best_epoch: int = 0
-    sums: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in TERMS])
-    gradient_norm: float = 0.0
-    seconds: float = 0.0
-    schedule: dict = field(default_factory=dict)
-    radial_intervals: list[int] = field(default_factory=list)
 
 
 class Trainer:
@@ -87,14 +63,26 @@ class Trainer:
         self.state = TrainState(potential, config)
         self.objective = Objective(config.loss, config.weights())
         self.step = TrainStep(
-            self.state, self.objective, uses_stress(config, data), config.clip_grad, self.ranks
+            self.state,
+            self.objective,
+            uses_stress(config, data),
+            config.clip_grad,
+            self.ranks,
+            record=self._records,
         )
         self.train_batches = self._batches(data.train, config.batch_size)
         self.valid_batches = self._batches(
             data.valid, config.valid_batch_size or config.batch_size, shuffle=False
         )
+        scheduler = config.scheduler
+        if config.optimizer.name == "schedule_free":
+            scheduler = scheduler.model_copy(update={"name": "constant"})
         self.schedule = Schedule(
-            config.scheduler, config.lr, len(self.train_batches), config.max_num_epochs
+            scheduler,
+            config.lr,
+            self.steps_per_epoch,
+            config.max_num_epochs,
+            config.constant_rates(),
         )
         self.progress = Progress()
         self._digest = data.digest()
@@ -114,9 +102,21 @@ class Trainer:
         )
 
     @property
+    def steps_per_epoch(self) -> int:
+        """Steps of the optimiser in an epoch."""
+        return -(-len(self.train_batches) // self.config.accumulation_steps)
+
+    @property
+    def _records(self) -> bool:
+        """Whether steps are recorded."""
+        wanted = self.config.record_steps
+        on_gpu = mx.default_device().type == mx.DeviceType.gpu
+        return wanted == "on" or (wanted == "auto" and on_gpu)
+
+    @property
     def _pads(self) -> bool:
-        """Equal sizes serve what is compiled for a size, on a GPU."""
-        return mx.default_device().type == mx.DeviceType.gpu
+        """Equal sizes serve what is recorded for a size, and kernels compiled for one on a GPU."""
+        return self._records or mx.default_device().type == mx.DeviceType.gpu
 
     @property
     def finished(self) -> str | None:
@@ -153,13 +153,16 @@ class Trainer:
         began = time.monotonic()
         if self.ranks.size > 1:
             # Machines of different kinds may round differently: nothing may add up.
-            self.state.load(self.ranks.share_arrays(self.state.arrays()))
+            self.state.load(self.ranks.share_arrays(self.state.arrays))
+        self.state.put()
+        self.objective.weights = self._weights(progress.epoch + 1)
         if progress.batch == 0:
             # Weights that have become sharper functions of the distance need finer tables.
             progress.radial_intervals = self.potential.needed_radial_intervals()
             self.potential.set_radial_intervals(progress.radial_intervals)
-        for batch in ahead(self.train_batches.epoch(progress.epoch, start=progress.batch)):
-            loss = self._step(batch)
+        batches = ahead(self.train_batches.epoch(progress.epoch, start=progress.batch))
+        for parts in grouped(batches, self.config.accumulation_steps):
+            loss = self._step(parts)
             now = time.monotonic()
             progress.seconds, began = progress.seconds + now - began, now
             view.step(progress.epoch + 1, loss)
@@ -169,26 +172,25 @@ class Trainer:
             ):
                 self._stop_if(watch)
 
-    def _step(self, batch: Batch) -> float:
+    def _step(self, batches: Sequence[Batch]) -> float:
         progress = self.progress
-        before = self.state.arrays()
+        before = self.state.arrays
         rate = mx.array(self.schedule.rate(progress.step), dtype=mx.float32)
         decay = mx.array(decay_at(progress.step, self.config.ema_decay or 0), dtype=mx.float32)
-        result = self.step(batch.graph, batch.labels, rate, decay)
+        result = self.step([(batch.graph, batch.labels) for batch in batches], rate, decay)
         # The only evaluation: everything above is one graph.
-        mx.eval(result, self.state.arrays())
+        mx.eval(result, self.state.arrays)
         loss, norm = to_float(result.loss), to_float(result.gradient_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            self.state.load(before)
-            self._explain_not_finite(batch.indices)
-        progress.step, progress.batch = progress.step + 1, progress.batch + 1
-        progress.sums = (np.array(progress.sums) + np.array(result.sums)).tolist()
-        progress.gradient_norm += norm
+            self.state.arrays = before
+            self._explain_not_finite([index for batch in batches for index in batch.indices])
+        progress.add(len(batches), np.array(result.sums), norm)
         return loss
 
     def _validate(self, view: ProgressView) -> None:
         began = time.monotonic()
         sums = np.zeros((len(TERMS), 4))
+        self.objective.weights = self._weights(None)
         with averaged(self.state):
             for batch in ahead(self.valid_batches.epoch()):
                 part = self.ranks.sum(self.step.sums(batch.graph, batch.labels))
@@ -206,11 +208,15 @@ class Trainer:
         row = self._row(loss, sums)
         self.schedule.observe(loss)
         progress.seconds += time.monotonic() - began
-        progress.sums, progress.gradient_norm = Progress().sums, 0.0
+        progress.sums, progress.gradient_norm = no_sums(), 0.0
         # A line without its checkpoint is dropped on going on; the other way round it would lack.
         self.folder.add_metrics(row)
         self.save()
         view.epoch(row, better)
+
+    def _weights(self, epoch: int | None) -> tuple[float, ...]:
+        weights = self.config.weights(epoch)
+        return tuple(weights[term] for term in TERMS)
 
     def _row(self, loss: float, sums: np.ndarray) -> dict[str, float | None]:
         progress = self.progress
@@ -221,7 +227,7 @@ class Trainer:
             "lr": self.schedule.rate(progress.step - 1),
             "train_loss": self.objective.total(trained),
             "valid_loss": loss,
-            "gradient_norm": progress.gradient_norm / len(self.train_batches),
+            "gradient_norm": progress.gradient_norm / self.steps_per_epoch,
             "seconds": round(progress.seconds, 3),
         }
         for part, known in (("train", trained), ("valid", sums)):
@@ -252,7 +258,7 @@ class Trainer:
         write_checkpoint(
             self.folder.last,
             Checkpoint(
-                arrays=self.state.arrays() | {"random": _random_state()},
+                arrays=self.state.arrays | {"random": random_state()},
                 progress=asdict(self.progress),
                 config=self.config.plain(),
                 potential=self.potential.config.model_dump(mode="json"),
@@ -276,7 +282,7 @@ class Trainer:
             )
         random = checkpoint.arrays.pop("random")
         self.state.load(checkpoint.arrays)
-        _set_random_state(random)
+        set_random_state(random)
         self.progress = Progress(**checkpoint.progress)
         self.schedule.load(self.progress.schedule)
         if self.progress.radial_intervals:
@@ -296,25 +302,9 @@ class Trainer:
         )
 
     def _explain_not_finite(self, indices: Sequence[int]) -> None:
-        """Name the frames of a batch that make the loss or its gradient not finite."""
-        own = np.full((self.config.batch_size, 2), -1)  # frame, whether it is one of them
-        for row, index in enumerate(indices):
-            graph, labels = collate(
-                [self.data.train[index]],
-                self.potential.cutoff,
-                self.potential.dtype,
-                E0s=self.potential.config.E0s,
-                pad=self._pads,
-            )
-            result, _ = self.step.gradient(graph, labels)
-            mx.eval(result.loss, result.gradient_norm)
-            finite = math.isfinite(to_float(result.loss) + to_float(result.gradient_norm))
-            own[row] = index, not finite
-        found = self.ranks.gather(own).reshape(-1, 2)
-        found = found[found[:, 0] >= 0]
-        wrong = found[found[:, 1] == 1, 0]
-        frames = [self.data.train[int(i)] for i in (wrong if len(wrong) else found[:, 0])]
-        named = [frame.source or frame.formula for frame in frames]
+        """Stop with the frames of a step that make the loss or its gradient not finite."""
+        n_rows = self.config.batch_size * self.config.accumulation_steps
+        named = frames_not_finite(self.step, self.data.train, indices, n_rows, self.ranks)
         self.save()
         raise ValueError(
             f"the loss is not finite in epoch {self.progress.epoch + 1}, step "
@@ -325,15 +315,11 @@ class Trainer:
         )
 
 
-def _random_state() -> mx.array:
-    state: Any = mx.random.state  # a list of one array, the key
-    return state[0]
-
-
-def _set_random_state(key: mx.array) -> None:
-    """MLX takes no key as its state, but makes the key of a seed from its two halves."""
-    high, low = np.array(key).tolist()
-    mx.random.seed(high << 32 | low)
+def grouped(items: Iterable[Item], n: int) -> Iterator[list[Item]]:
+    """Lists of n items each, the last one with what is left."""
+    iterator = iter(items)
+    while group := list(itertools.islice(iterator, n)):
+        yield group
 
 
 def to_float(scalar: mx.array) -> float:

@@ -121,6 +121,24 @@ def test_resuming_is_exact_in_float64_and_on_a_plateau(folder, monkeypatch):
     assert final_arrays(folder / "run")["average.network.embedding.weight"].dtype == np.float64
 
 
+@pytest.mark.parametrize("optimizer", ["schedule_free", "muon", "lion"])
+def test_resuming_is_exact_with_what_each_optimizer_keeps(folder, monkeypatch, optimizer):
+    keys = {"optimizer": {"name": optimizer}, "lr": 0.003, "accumulation_steps": 2}
+    keys |= {"batch_size": 2, "record_steps": "on", "max_num_epochs": 3}
+    keys |= {"stages": [{"from_epoch": 2, "energy_weight": 100.0}]}
+    training.train(load_config(write_config(folder, out=str(folder / "whole"), **keys)))
+    for step in (2, 3):
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step)
+            with pytest.raises(Interrupted):
+                if step == 2:
+                    training.train(load_config(write_config(folder, **keys)))
+                else:
+                    training.resume(folder / "run")
+    training.resume(folder / "run")
+    assert_same_runs(folder / "whole", folder / "run")
+
+
 def test_resuming_after_a_crash_between_files(finished, tmp_path):
     """A kill may come after metrics.csv was written and before last.safetensors was."""
     run = tmp_path / "run"
@@ -141,7 +159,9 @@ def test_a_finished_run_stays_finished(finished, tmp_path):
     assert [asdict(row) for row in run.errors] == written
 
 
-def test_one_evaluation_a_step(folder, monkeypatch):
+@pytest.mark.parametrize("record", ["off", "on"])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_one_evaluation_a_step(folder, monkeypatch, accumulation, record):
     steps, evaluations = [], []
     evaluate, told = mx.eval, ProgressView.step
 
@@ -155,10 +175,12 @@ def test_one_evaluation_a_step(folder, monkeypatch):
 
     monkeypatch.setattr(ProgressView, "step", step)
     monkeypatch.setattr(mx, "eval", counted)
-    training.train(load_config(write_config(folder, max_num_epochs=1, batch_size=3)))
-    assert len(steps) == 4
+    keys = {"accumulation_steps": accumulation, "record_steps": record}
+    keys |= {"max_num_epochs": 1, "batch_size": 4 // accumulation}
+    training.train(load_config(write_config(folder, **keys)))
+    assert len(steps) == 3
     # Before the first step the model is made, after the last one comes validation.
-    assert [evaluations.count(done) for done in (1, 2, 3)] == [1, 1, 1]
+    assert [evaluations.count(done) for done in (1, 2)] == [1, 1]
 
 
 def test_patience(folder):

@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from mlpot.training.average import RunningAverage, decay_at
+from mlpot.training.average import decay_at, mixed
 from mlpot.training.config_sections import SchedulerSection
 from mlpot.training.schedule import Schedule
 
@@ -49,18 +49,24 @@ def test_constant():
 def test_running_average():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(6, 2, 3))
-    average = RunningAverage({"layer": {"weight": mx.array(values[0], dtype=mx.float64)}})
+    average = {"layer.weight": mx.array(values[0], dtype=mx.float64)}
     expected = values[0]
     with mx.stream(mx.cpu):
         for step, value in enumerate(values[1:]):
             decay = decay_at(step, 0.9)
             expected = decay * expected + (1 - decay) * value
-            average.update(
-                {"layer": {"weight": mx.array(value, dtype=mx.float64)}},
-                mx.array(decay, dtype=mx.float64),
-            )
-    weight = average.state["parameters"]["layer"]["weight"]
-    np.testing.assert_allclose(np.array(weight), expected, rtol=1e-14)
+            new = {"layer.weight": mx.array(value, dtype=mx.float64)}
+            average = mixed(average, new, mx.array(decay, dtype=mx.float64))
+    np.testing.assert_allclose(np.array(average["layer.weight"]), expected, rtol=1e-14)
+
+
+def test_a_stage_holds_its_rate():
+    section = SchedulerSection(name="cosine", warmup_epochs=0)
+    held = Schedule(section, 0.1, 5, 10, {4: 0.02, 8: 0.001})
+    free = Schedule(section, 0.1, 5, 10)
+    assert [held.rate(step) for step in range(15)] == [free.rate(step) for step in range(15)]
+    assert {held.rate(step) for step in range(15, 35)} == {0.02}
+    assert {held.rate(step) for step in range(35, 50)} == {0.001}
 
 
 def test_average_starts_quickly_and_ends_at_the_decay():
