@@ -127,14 +127,13 @@ def test_resuming_is_exact_with_what_each_optimizer_keeps(folder, monkeypatch, o
     keys |= {"batch_size": 2, "record_steps": "on", "max_num_epochs": 3}
     keys |= {"stages": [{"from_epoch": 2, "energy_weight": 100.0}]}
     training.train(load_config(write_config(folder, out=str(folder / "whole"), **keys)))
-    for step in (2, 3):
+    config = load_config(write_config(folder, **keys))
+    starts = {2: lambda: training.train(config), 3: lambda: training.resume(folder / "run")}
+    for step, start in starts.items():
         with monkeypatch.context() as patch:
             interrupt_at(patch, step)
             with pytest.raises(Interrupted):
-                if step == 2:
-                    training.train(load_config(write_config(folder, **keys)))
-                else:
-                    training.resume(folder / "run")
+                start()
     training.resume(folder / "run")
     assert_same_runs(folder / "whole", folder / "run")
 
