@@ -82,13 +82,6 @@ def read_data(config: TrainConfig) -> TrainingData:
         valid = [frame for frame in read(config.valid_file) if not frame.is_isolated_atom]
         if not valid:
             raise ValueError(f"{_names(config.valid_file)}: no frames but isolated atoms")
-    train, valid = _weighted(config, train), _weighted(config, valid)
-    unused = config.config_type_weights.keys() - {frame.config_type for frame in train}
-    if unused:
-        raise ValueError(
-            f"config_type_weights: no training frame is of the type {', '.join(sorted(unused))}; "
-            f"there are {', '.join(sorted({frame.config_type for frame in train}))}"
-        )
     tests = {}
     for name, file in zip(set_names(config.test_files()), config.test_files(), strict=True):
         tests[name] = read(file)
@@ -109,7 +102,9 @@ def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
     numbers = _elements(data.train)
     # Trained on energies alone, the scale is only the unit of the network.
     has_forces = any(frame.forces is not None for frame in data.train)
-    mx.random.seed(config.seed if config.model_seed is None else config.model_seed)
+    mx.random.seed(config.seed)
+    if config.model_seed is not None:
+        mx.random.seed(config.model_seed)
     if config.start_from is not None:
         asked = None if _fits_E0s(config, data) else reference_energies(config, data, numbers)
         potential = started_potential(config, data.train, asked)
@@ -222,17 +217,6 @@ def _check_labels(config: TrainConfig, train: Sequence[Frame]) -> None:
                 f"no training frame has {'an energy' if term == 'energy' else term}: name the key "
                 f"in the files (keys: {{{term}_key: ...}}) or set {term}_weight to 0"
             )
-
-
-def _weighted(config: TrainConfig, frames: list[Frame]) -> list[Frame]:
-    """Frames with the weights of their kinds."""
-    factors = config.config_type_weights
-    return [
-        frame.replace(weight=frame.weight * factors[frame.config_type])
-        if frame.config_type in factors
-        else frame
-        for frame in frames
-    ]
 
 
 def _check_elements(train: Sequence[Frame], others: dict[str, list[Frame]]) -> None:

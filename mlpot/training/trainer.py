@@ -30,6 +30,7 @@ from .schedule import Schedule
 from .state import TrainState, averaged
 from .step import TrainStep
 from .view import ProgressView
+from .weighting import weighted
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
@@ -90,7 +91,7 @@ class Trainer:
 
     def _batches(self, frames: Sequence[Frame], size: int, shuffle: bool = True) -> Batches:
         return Batches(
-            frames,
+            weighted(frames, self.config.config_type_weights),
             size,
             self.potential.cutoff,
             E0s=self.potential.config.E0s,

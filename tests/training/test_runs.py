@@ -296,3 +296,24 @@ def test_the_model_knows_the_closest_pair_of_its_data(finished):
     closest = float(metadata["closest_pair"])
     # Of those frames that were trained on, not validated with.
     assert closest >= datasets.closest_pair(frames) and closest < 3.0
+
+
+def test_weights_of_kinds_of_frames(folder):
+    """Crystals that count nothing leave the run of the others, whatever their labels are."""
+    datasets.write(folder / "train.h5", [*morse_frames(16, crystals=True), *isolated_atoms()])
+    keys = {"config_type_weights": {"crystal": 0.0}, "E0s": {"He": -3.0, "Ne": -5.0}}
+    keys |= {"max_num_epochs": 1, "batch_size": 16, "stress_weight": 0.0}
+    training.train(load_config(write_config(folder, **keys)))
+    spoiled = [
+        frame.replace(energy=frame.energy + 50.0) if frame.config_type == "crystal" else frame
+        for frame in datasets.read(folder / "train.h5")
+    ]
+    datasets.write(folder / "train.h5", spoiled)
+    losses = []
+    for name, changes in (("same", {}), ("counted", {"config_type_weights": {}})):
+        out = str(folder / name)
+        training.train(load_config(write_config(folder, out=out, **(keys | changes))))
+        losses.append(float(without_seconds(folder / name / "metrics.csv")[0]["train_loss"]))
+    first = float(without_seconds(folder / "run" / "metrics.csv")[0]["train_loss"])
+    assert losses[0] == first
+    assert losses[1] > 100 * first
