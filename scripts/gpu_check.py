@@ -1,15 +1,17 @@
 """Compares every small GPU kernel with float64 on the CPU, on the GPU at hand, and times it.
 
-    python scripts/gpu_check.py [--json report.json] [--only silu]
+    python scripts/gpu_check.py [--json report.json] [--only silu] [--compilers]
 
-For Apple's and NVIDIA's GPUs. Exit code 1 if anything differs. On a Mac, please send the report:
-the Metal kernels have run in an emulator only.
+For Apple's and NVIDIA's GPUs. Exit code 1 if anything differs. ``--compilers`` compares with
+kernels that MLX compiles, on NVIDIA's GPUs: the bits have to be the same; it takes seconds for each
+kernel. On a Mac, please send the report: the Metal kernels have run in an emulator only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -22,6 +24,7 @@ import numpy as np
 import mlpot
 from mlpot import kernels
 from mlpot.kernels import gpu
+from mlpot.kernels.gpu import compilation
 from mlpot.o3.solid_harmonics import solid_harmonics
 
 REPEATS = 9
@@ -220,12 +223,13 @@ class Result:
     error: float
     is_right: bool
     same_bits: bool
+    compilers_agree: bool | None
     ran_on: str
     kernel_ms: float | None
     plain_ms: float | None
 
 
-def run(case: Case) -> Result:
+def run(case: Case, compilers: bool) -> Result:
     kernels.clear_report()
     with kernels.forced(True):
         found, again = (np.array(case.function(*case.arrays)) for _ in range(2))
@@ -239,13 +243,29 @@ def run(case: Case) -> Result:
         with kernels.use("reference"):
             plain_ms = milliseconds(lambda: case.function(*case.arrays))
     same_bits = found.tobytes() == again.tobytes()
-    return Result(case.name, error, error <= case.tolerance, same_bits, ran_on, kernel_ms, plain_ms)
+    agree = found.tobytes() == compiled_by_mlx(case).tobytes() if compilers else None
+    is_right = error <= case.tolerance
+    return Result(case.name, error, is_right, same_bits, agree, ran_on, kernel_ms, plain_ms)
+
+
+def compiled_by_mlx(case: Case) -> np.ndarray:
+    os.environ["MLPOT_NVRTC"] = "0"
+    try:
+        with kernels.forced(True):
+            return np.array(case.function(*case.arrays))
+    finally:
+        del os.environ["MLPOT_NVRTC"]
+
+
+def is_well(result: Result) -> bool:
+    return result.is_right and result.same_bits and result.compilers_agree is not False
 
 
 def row(result: Result) -> str:
     text = f"{result.name:44s} {result.error:9.1e} "
-    text += "ok   " if result.is_right and result.same_bits else "WRONG"
+    text += "ok   " if is_well(result) else "WRONG"
     text += "" if result.same_bits else " not the same bits in two runs"
+    text += " MLX's compilation gives others" if result.compilers_agree is False else ""
     if result.kernel_ms is not None and result.plain_ms is not None:
         text += f" {result.kernel_ms:9.4f} {result.plain_ms:9.4f}"
         text += f" {result.plain_ms / result.kernel_ms:7.2f}"
@@ -256,6 +276,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", help="write the report to this file too")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--compilers", action="store_true", help="compare with MLX's compilation")
     options = parser.parse_args()
     refused = gpu.device_refusal()
     if refused:
@@ -275,12 +296,18 @@ def main() -> int:
     results = []
     for case in cases:
         if options.only in case.name:
-            results.append(run(case))
+            results.append(run(case, options.compilers))
             print(row(results[-1]), flush=True)
+    status = compilation.status()
+    print(
+        f"\nCUDA kernels: {status.compiled} compiled in {status.seconds:.1f} s, "
+        f"{status.from_disk} from disk. {status.reason}"
+    )
     if options.json:
+        report = {"device": device, "cuda": asdict(status), "results": [asdict(r) for r in results]}
         with open(options.json, "w") as file:
-            json.dump({"device": device, "results": [asdict(r) for r in results]}, file, indent=1)
-    wrong = [r.name for r in results if not (r.is_right and r.same_bits)]
+            json.dump(report, file, indent=1)
+    wrong = [r.name for r in results if not is_well(r)]
     print(
         f"\n{len(results) - len(wrong)} of {len(results)} right" + "".join(f"; {w}" for w in wrong)
     )

@@ -155,6 +155,26 @@ def find_kernels(build: bool = False) -> list[Finding]:
     return [Finding("kernels", value, advice, fatal=build)]
 
 
+def find_cuda_kernels() -> list[Finding]:
+    """How CUDA kernels are compiled, where there is an NVIDIA GPU."""
+    import mlx.core as mx
+
+    from mlpot.kernels.gpu import code_cache, compilation, nvrtc
+
+    if not mx.cuda.is_available():
+        return []
+    slow = "compiled by MLX: seconds for each, in every process anew"
+    if compilation.switched_off():
+        return [Finding("CUDA kernels", slow, compilation.switched_off())]
+    try:
+        compiler = "NVRTC {}.{}".format(*nvrtc.version())
+    except nvrtc.CannotCompileError as error:
+        return [Finding("CUDA kernels", slow, str(error))]
+    folder = code_cache.folder()
+    kept = len(list(folder.iterdir())) if folder.is_dir() else 0
+    return [Finding("CUDA kernels", f"{compiler}; {kept} compiled ones are kept in {folder}")]
+
+
 def find_choice() -> list[Finding]:
     """What MLPOT_KERNELS asks for, if it does."""
     from mlpot.kernels import BACKENDS
@@ -196,7 +216,8 @@ def examine(build: bool = False) -> list[Finding]:
     """All findings for this machine; ``build``: compile the CPU kernels first."""
     findings = find_machine() + find_backend()
     if not any(finding.fatal for finding in findings):
-        findings += find_tf32() + find_blas() + find_kernels(build) + find_choice()
+        findings += find_tf32() + find_blas() + find_kernels(build) + find_cuda_kernels()
+        findings += find_choice()
     return findings + find_compiler() + find_packages()
 
 

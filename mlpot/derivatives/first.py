@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from mlpot import kernels
 from mlpot.graph import Graph
+from mlpot.kernels.gpu import compiled_together
 from mlpot.models import Potential
 
 
@@ -60,6 +61,10 @@ def energy_forces_stress(potential: Potential, graph: Graph, stress: bool = True
     Returns:
         Lazy results.
     """
+    return compiled_together(_energy_forces_stress, potential, graph, stress)
+
+
+def _energy_forces_stress(potential: Potential, graph: Graph, stress: bool) -> Results:
     dtype = graph.positions.dtype
 
     # The node energies are returned as the gradient to a factor of one on each: in a nested

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from mlpot import kernels
 from mlpot.graph import Graph
+from mlpot.kernels.gpu import compiled_together
 from mlpot.models import Potential
 
 from .first import total_energy
@@ -36,7 +37,8 @@ def hvp(
             f"v has shape {tuple(v.shape)}; give one vector per atom: {graph.positions.shape}"
         )
     gradient = mx.grad(lambda positions: total_energy(potential, graph, positions))
-    return mx.jvp(gradient, [graph.positions], [v.astype(graph.positions.dtype)])[1][0]
+    primals, tangents = [graph.positions], [v.astype(graph.positions.dtype)]
+    return compiled_together(mx.jvp, gradient, primals, tangents)[1][0]
 
 
 def hessian(

@@ -48,9 +48,18 @@ class Choice:
 
 
 class Report(tuple[Choice, ...]):
-    """All choices so far, sorted by primitive; prints as a table."""
+    """All choices so far, sorted by primitive; prints as a table.
+
+    Attributes:
+        notes: what else is to be told of the kernels.
+    """
+
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return "\n".join([self._table(), *self.notes])
+
+    def _table(self) -> str:
         if not self:
             return "no primitive has run yet"
         rows = [("primitive", "ran on", "calls", "not on")]
@@ -66,6 +75,7 @@ class Report(tuple[Choice, ...]):
 
 _forced: ContextVar[bool | None] = ContextVar("mlpot_use_custom_kernel", default=None)
 _counts: dict[tuple[str, str, tuple[tuple[str, str], ...]], int] = {}
+_notes: dict[str, str] = {}
 _lock = threading.Lock()
 
 
@@ -147,7 +157,18 @@ def report() -> Report:
     """
     with _lock:
         found = [Choice(*key, calls) for key, calls in _counts.items()]
-    return Report(sorted(found, key=lambda c: (c.primitive, c.backend, c.refusals)))
+        notes = tuple(_notes.values())
+    made = Report(sorted(found, key=lambda c: (c.primitive, c.backend, c.refusals)))
+    made.notes = notes
+    return made
+
+
+def note(topic: str, text: str) -> None:
+    """Have `report` tell this too, in the place of an earlier note on the topic; "": no more."""
+    with _lock:
+        _notes.pop(topic, None)
+        if text:
+            _notes[topic] = text
 
 
 def clear_report() -> None:

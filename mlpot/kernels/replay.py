@@ -20,6 +20,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from .gpu import compiled_together
+
 _SET_MODE = "_ZN3mlx4core16set_compile_modeENS0_11CompileModeE"
 _NO_FUSE, _ENABLED = 2, 3
 _LOCK = threading.RLock()
@@ -64,7 +66,7 @@ class Replayed:
 
         def counted(*arguments: Any) -> Any:
             self.n_traces += 1
-            return function(*arguments)
+            return compiled_together(function, *arguments)
 
         self._plain = counted
         self._compiled = mx.compile(counted) if available() else counted

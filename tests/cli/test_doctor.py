@@ -60,6 +60,29 @@ def test_slow_blas_is_told(monkeypatch):
     assert "no OpenBLAS" in finding.advice
 
 
+def test_compiler_of_cuda_kernels(monkeypatch, tmp_path):
+    from mlpot.kernels.gpu import nvrtc
+
+    assert doctor.find_cuda_kernels() == [] or mx.cuda.is_available()
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("MLPOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(nvrtc, "version", lambda: (13, 0))
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "k.sm_90a").write_text("")
+    [finding] = doctor.find_cuda_kernels()
+    assert "NVRTC 13.0; 1 compiled" in finding.value and not finding.advice
+
+    def missing():
+        raise nvrtc.CannotCompileError("no library libnvrtc.so is found")
+
+    monkeypatch.setattr(nvrtc, "version", missing)
+    [finding] = doctor.find_cuda_kernels()
+    assert "compiled by MLX" in finding.value and "libnvrtc.so" in finding.advice
+    monkeypatch.setenv("MLPOT_NVRTC", "0")
+    [finding] = doctor.find_cuda_kernels()
+    assert finding.advice == "switched off by MLPOT_NVRTC=0"
+
+
 def test_missing_packages_come_with_the_command(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     finding = by_topic(doctor.find_packages())["phonons"]

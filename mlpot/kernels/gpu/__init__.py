@@ -1,5 +1,6 @@
 """Values of the primitives from generated kernels, for Apple's and NVIDIA's GPUs."""
 
+from .compilation import compiled_together
 from .convolution import convolution, convolution_refusal
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
 from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_refusal
@@ -23,6 +24,7 @@ __all__ = [
     "GeneratedKernel",
     "activation",
     "activation_refusal",
+    "compiled_together",
     "convolution",
     "convolution_refusal",
     "device_refusal",

@@ -9,6 +9,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from . import compilation
+from .cuda_text import KernelText, kernel_text
 from .dialect import MAX_THREADS, Dialect, translate_body, translate_header
 
 #: Arrays of this many elements or more need offsets of 64 bits.
@@ -56,6 +58,8 @@ def _three(size: Size) -> tuple[int, int, int]:
 class GeneratedKernel:
     """A kernel for either kind of GPU, built when it is first called, then kept.
 
+    CUDA kernels are compiled by `mlpot.kernels.gpu.compilation`, Metal's by MLX.
+
     Calling it computes values only; it has no derivatives.
 
     Args:
@@ -71,10 +75,11 @@ class GeneratedKernel:
     ) -> None:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self._body, self._header = body, header
-        # MLX keeps compiled kernels by their name: another text has to have another one.
+        # Compiled kernels are found by their name: another text has to have another one.
         digest = hashlib.sha256((header + "\0" + body).encode()).hexdigest()[:12]
         self.name = f"mlpot_{name}_{digest}"
-        self._built: dict[tuple[Dialect, bool], Callable] = {}
+        self._built: dict[tuple, Callable] = {}
+        self._texts: dict[tuple, KernelText] = {}
 
     def body(self, dialect: Dialect, wide: bool = False) -> str:
         """Text between the braces of the kernel; ``wide``: offsets of 64 bits."""
@@ -84,12 +89,36 @@ class GeneratedKernel:
         """Text before the kernel."""
         return translate_header(self._header, dialect, wide)
 
-    def _build(self, dialect: Dialect, wide: bool) -> Callable:
-        found: Any = self._built.get((dialect, wide))
+    def cuda_text(
+        self, inputs: Sequence[tuple[mx.Dtype, int]], outputs: Sequence[mx.Dtype], wide: bool
+    ) -> KernelText:
+        """The whole text for NVRTC.
+
+        Args:
+            inputs: type and number of dimensions of each.
+            outputs: type of each.
+            wide: offsets of 64 bits.
+        """
+        key = (wide, tuple(inputs), tuple(outputs))
+        if key not in self._texts:
+            self._texts[key] = kernel_text(
+                self.name + ("_wide" if wide else ""),
+                [(name, *kind) for name, kind in zip(self.inputs, inputs, strict=True)],
+                list(zip(self.outputs, outputs, strict=True)),
+                self.body("cuda", wide),
+                self.header("cuda", wide),
+            )
+        return self._texts[key]
+
+    def _build(self, dialect: Dialect, wide: bool, types: tuple[mx.Dtype, ...]) -> Callable:
+        """The kernel as MLX compiles it."""
+        key = (dialect, wide, types)
+        found: Any = self._built.get(key)
         if found is None:
             make: Any = mx.fast.metal_kernel if dialect == "metal" else mx.fast.cuda_kernel
-            found = self._built[dialect, wide] = make(
-                name=self.name + ("_wide" if wide else ""),
+            digest = hashlib.sha256(repr(types).encode()).hexdigest()[:6]
+            found = self._built[key] = make(
+                name=f"{self.name}_{digest}" + ("_wide" if wide else ""),
                 input_names=self.inputs,
                 output_names=self.outputs,
                 source=self.body(dialect, wide),
@@ -127,10 +156,26 @@ class GeneratedKernel:
         if refused:
             raise ValueError(f"the kernel {self.name} cannot run on {refused}")
         sizes = [*(a.size for a in inputs), *(math.prod(s) for s in shapes)]
-        kernel = self._build(dialect, max(sizes) >= WIDE_INDEX_FROM)
-        threads = _three(threads)
-        grid = tuple(b * t for b, t in zip(_three(blocks), threads, strict=True))
-        return kernel(
+        wide = max(sizes) >= WIDE_INDEX_FROM
+        blocks, threads = _three(blocks), _three(threads)
+        grid = (blocks[0] * threads[0], blocks[1] * threads[1], blocks[2] * threads[2])
+        if dialect == "cuda":
+            text = self.cuda_text(tuple((a.dtype, a.ndim) for a in inputs), tuple(dtypes), wide)
+            code = compilation.machine_code(text)
+            if code is not None:
+                return mx.fast.precompiled_cuda_kernel(
+                    name=text.name,
+                    compiled_source=code,
+                    inputs=list(inputs),
+                    output_shapes=list(shapes),
+                    output_dtypes=list(dtypes),
+                    scalars=[inputs[number].shape[axis] for number, axis in text.sizes],
+                    grid=grid,
+                    threadgroup=threads,
+                    ensure_row_contiguous=True,
+                )
+        types = tuple(a.dtype for a in inputs) + tuple(dtypes)
+        return self._build(dialect, wide, types)(
             inputs=list(inputs),
             grid=grid,
             threadgroup=threads,

@@ -39,6 +39,7 @@ __device__ inline float4 mlpot_{name}4(const float* p) {{
   return {load}(reinterpret_cast<const float4*>(p));
 }}"""
         ]
+        lines.append("#ifndef MLPOT_FLOAT32_ONLY")
         for half, pair, convert in (
             ("__half", "__half2", "__half22float2"),
             ("__nv_bfloat16", "__nv_bfloat162", "__bfloat1622float2"),
@@ -56,6 +57,7 @@ __device__ inline float4 mlpot_{name}4(const {half}* p) {{
   return make_float4(a.x, a.y, b.x, b.y);
 }}"""
             ]
+        lines.append("#endif")
     lines += [
         """\
 __device__ inline void mlpot_write2(float* p, float a, float b) {

@@ -8,10 +8,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu, random_array
-from nvrtc import CudaError, compile_text, cuda_text
+from nvrtc import compile_text, mlx_text
 
 from mlpot.kernels.gpu import GeneratedKernel, device_refusal, generated, grid_refusal, literal
 from mlpot.kernels.gpu.dialect import translate_body, translate_header
+from mlpot.kernels.gpu.nvrtc import CannotCompileError
 
 BLOCK_SUM = f"""
     SHARED float part[4];
@@ -93,8 +94,8 @@ def test_functions(function):
 
 @pytest.mark.emulated
 def test_nvrtc_refuses_a_wrong_text():
-    text = cuda_text("k", [("x", mx.float32, 1)], [("out", mx.float32)], "out[0] = y[0];")
-    with pytest.raises(CudaError, match='identifier "y" is undefined'):
+    text = mlx_text("k", [("x", mx.float32, 1)], [("out", mx.float32)], "out[0] = y[0];")
+    with pytest.raises(CannotCompileError, match='identifier "y" is undefined'):
         compile_text(text, "sm_80")
 
 

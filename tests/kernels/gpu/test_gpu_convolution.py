@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu, to_float64
-from nvrtc import compile_text, cuda_text
+from nvrtc import compile_text, mlx_text
 from random_convolutions import CASES, random_edges, random_spec
 
 from mlpot import kernels
@@ -134,7 +134,7 @@ def test_many_paths_share_texts_and_do_not_spill():
     ):
         kernel = node_kernel.kernel
         index = ("senders", "receivers", "receiver_ptr", "sender_perm", "sender_ptr")
-        text = cuda_text(
+        text = mlx_text(
             kernel.name,
             [(n, *((mx.int32, 1) if n in index else (mx.float32, 2))) for n in kernel.inputs],
             [(n, mx.float32) for n in kernel.outputs],

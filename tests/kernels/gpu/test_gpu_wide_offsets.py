@@ -100,12 +100,12 @@ def test_the_same_numbers(name, monkeypatch):
 def test_largest_array_decides(limit, word, monkeypatch):
     seen = []
 
-    def build(self, dialect, wide):
+    def build(self, dialect, wide, types):
         seen.append(self.body(dialect, wide))
         return lambda **_: []
 
     monkeypatch.setattr(generated, "WIDE_INDEX_FROM", limit)
-    monkeypatch.setattr(generated, "running_dialect", lambda: "cuda")
+    monkeypatch.setattr(generated, "running_dialect", lambda: "metal")
     monkeypatch.setattr(GeneratedKernel, "_build", build)
     kernel = GeneratedKernel("k", ["x"], ["out"], "INDEX i = 0; out[i] = x[i];")
     kernel([mx.zeros((3,))], [(3, 4)], [mx.float32], 1, 32)
