@@ -23,6 +23,7 @@ from .neb import neb
 from .phonons import phonons
 from .relax import relax
 from .resume import resume
+from .saddle import saddle
 from .singlepoint import singlepoint
 from .train import train
 from .triples import TriplesCommand
@@ -63,7 +64,7 @@ def options(
 # In the order of --help.
 for _verb in (train, resume, evaluate, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
-for _verb in (phonons, vibrations, elastic, eos, neb):
+for _verb in (phonons, vibrations, elastic, eos, neb, saddle):
     app.command(cls=TriplesCommand)(_verb)
 for _verb in (fetch, convert, export, info, doctor):
     app.command(cls=TriplesCommand)(_verb)

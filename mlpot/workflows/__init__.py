@@ -8,6 +8,8 @@ from .neb import Band, neb
 from .phonon_result import ImaginaryMode, Phonons
 from .phonon_workflow import phonons
 from .relaxation import RelaxationReport, relax, relax_and_report
+from .saddle import saddle
+from .saddle_result import Saddle
 from .structures import read_structure, write_structure
 from .vibration_result import Thermochemistry, Vibrations
 from .vibrations import vibrations
@@ -20,6 +22,7 @@ __all__ = [
     "Moduli",
     "Phonons",
     "RelaxationReport",
+    "Saddle",
     "Thermochemistry",
     "Vibrations",
     "elastic",
@@ -31,6 +34,7 @@ __all__ = [
     "relax",
     "relax_and_report",
     "relax_batch",
+    "saddle",
     "vibrations",
     "write_structure",
 ]

@@ -20,6 +20,7 @@ from mlpot.files import atomic_write, temporary_beside
 from .outputs import check_outputs, named_paths
 from .precision import check_elements
 from .relaxation import relax_and_report
+from .structures import write_frames
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,10 @@ class Band:
         Raises:
             ValueError: a file exists and ``overwrite`` is False.
         """
-        import ase.io
-
         paths = output_paths(folder, name, plot)
         check_outputs(paths.values(), overwrite)
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with temporary_beside(paths["path"]) as temporary:
-            ase.io.write(temporary, self.images, format="extxyz")
+        write_frames(paths["path"], self.images)
         data = {
             "energies_eV": self.energies.tolist(),
             "distances_angstrom": self.distances.tolist(),

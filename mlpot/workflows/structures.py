@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ase import Atoms
 
@@ -83,9 +86,20 @@ def write_structure(path: str | os.PathLike[str], atoms: Atoms, overwrite: bool 
         FileNotFoundError: its folder does not exist.
         ValueError: the file exists and ``overwrite`` is False, or no format goes by this name.
     """
-    import ase.io
-
     path = Path(path)
     check_writable(path, overwrite)
-    with temporary_beside(path) as temporary:
-        ase.io.write(temporary, atoms, format=_format_of(path))
+    _write(path, atoms, _format_of(path))
+
+
+def write_frames(path: Path, frames: Sequence[Atoms]) -> None:
+    """Write structures as extended XYZ, complete or not at all; an existing file is replaced."""
+    _write(path, list(frames), "extxyz")
+
+
+def _write(path: Path, frames: Any, format_name: str) -> None:
+    import ase.io
+
+    with temporary_beside(path) as temporary, warnings.catch_warnings():
+        # Slabs of ase.build carry notes that extended XYZ cannot hold; nobody misses them.
+        warnings.filterwarnings("ignore", "Skipping unhashable information", UserWarning)
+        ase.io.write(temporary, frames, format=format_name)

@@ -79,3 +79,18 @@ def test_eos(capsys, tmp_path):
     assert (tmp_path / "out/carbon-eos.png").is_file()
     code, _, err = run(capsys, *words, "--points", "3", "--overwrite")
     assert code == 1 and "points is 3" in err
+
+
+def test_saddle(capsys, tmp_path):
+    """One step does not reach a saddle point, and the exit code says so."""
+    mlpot.save(tmp_path / "model.safetensors", make_potential(3))
+    write(tmp_path / "start.xyz", Atoms("OHH", [[0.0, 0, 0], [0.9, 0.1, 0], [-0.2, 0.9, 0.1]]))
+    words = ["--model", tmp_path / "model.safetensors", "--struct", tmp_path / "start.xyz"]
+    words += ["--out", tmp_path / "out", "--no-connect", "--no-plot"]
+    code, printed, err = run(capsys, "saddle", *words, "--steps", 1, "--fmax", 1e-9)
+    assert code == 1 and "was not reached" in err
+    assert "NO saddle point" in printed
+    data = json.loads((tmp_path / "out/start-saddle.json").read_text())
+    assert data["converged"] is False and data["steps"] == 1
+    code, _, err = run(capsys, "saddle", *words)
+    assert code == 1 and "exists already" in err

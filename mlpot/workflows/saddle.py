@@ -1,0 +1,201 @@
+"""From one structure to a saddle point: what a band between two structures is not needed for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from ase import Atoms
+from rich.console import Console
+
+from .outputs import check_outputs
+from .precision import check_elements, choose_method, in_float64
+from .relaxation import relax_and_report
+from .saddle_result import FLAT, Saddle, output_paths
+from .saddle_search import Search, Surface, lowest_mode
+
+#: How far from the saddle point (Angstrom, of all atoms) the ways down begin.
+_DOWNHILL = 0.15
+#: A stationary point with several ways down is left along the second one by so much (Angstrom), so
+#: often. Searches that keep a symmetry of their start get there.
+_KICK, _KICKS = 0.1, 3
+#: The minima are relaxed no further: their energies are then right to far below 1 meV.
+_MINIMUM_FMAX = 2e-3
+
+
+def saddle(
+    atoms: Atoms,
+    calc: Any,
+    direction: np.ndarray | None = None,
+    *,
+    towards: Atoms | None = None,
+    method: str | None = None,
+    fmax: float = 0.01,
+    steps: int = 200,
+    max_step: float = 0.2,
+    connect: bool = True,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    name: str = "saddle",
+    plot: bool = True,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> Saddle:
+    """Climb from a structure to a saddle point of first order.
+
+    Follows the lowest eigenvector of the Hessian uphill and falls along all others by Newton steps
+    (see `mlpot.workflows.saddle_search`). Potentials of mlpot give exact products of the Hessian
+    with vectors; other calculators differences of forces. From the saddle point both ways down are
+    relaxed, which tells the two minima that it joins.
+
+    Args:
+        atoms: where the search begins: a minimum, or better a guess near the saddle; not changed.
+            ``FixAtoms`` is kept, other constraints are refused. The cell is kept.
+        calc: ASE calculator; one of mlpot computes in float64.
+        direction: (n_atoms, 3), which way to climb out of a minimum; the softest mode by default.
+        towards: in place of ``direction``: another structure, such as the minimum wanted behind
+            the saddle.
+        method: "hessian" (exact products, the default for potentials of mlpot) or
+            "displacements".
+        fmax: largest force on an atom that may remain, eV/Angstrom.
+        steps: at most so many.
+        max_step: length of a step along the mode and beside it, all atoms together, Angstrom.
+        connect: relax the two ways down.
+        seed: of the vector from which the softest mode is sought.
+        out: folder for the files; nothing is written by default.
+        name: what file names begin with.
+        plot: whether the picture is among the files.
+        overwrite: whether existing files are replaced.
+        console: where progress is shown; standard output by default.
+
+    Returns:
+        The saddle point, or what was reached; see ``converged``.
+
+    Raises:
+        ValueError: bad arguments, unknown elements, constraints that cannot be kept, a structure
+            that falls apart, or files that exist.
+    """
+    method = choose_method(method, calc, "hessian", "displacements")
+    check_elements(atoms, calc)
+    way = _check(atoms, direction, towards, fmax, steps, max_step)
+    if out is not None:
+        check_outputs(output_paths(out, name, plot, connect).values(), overwrite)
+    console = Console() if console is None else console
+    calc = in_float64(calc)
+    moving = atoms.copy()
+    moving.calc = calc
+    surface = Surface(moving, method == "hessian")
+    search = Search(surface, way, max_step, seed)
+    history = [(search.point.energy, search.point.curvature, search.point.fmax)]
+    kicks = 0
+    with console.status("saddle") as status:
+        while len(history) <= steps:
+            if _done(search, fmax):
+                second, beside = _second_mode(search, seed)
+                if second > -FLAT or kicks == _KICKS:
+                    break
+                kicks += 1
+                search.kick(_KICK * beside)
+            else:
+                search.step()
+            point = search.point
+            history.append((point.energy, point.curvature, point.fmax))
+            if not np.isfinite(history[-1]).all():
+                raise ValueError(
+                    f"energy or forces are not finite at step {len(history) - 1}: the search has "
+                    "left what the potential was trained for; start nearer to the saddle"
+                )
+            status.update(
+                f"climbing: step {len(history) - 1} of at most {steps}, fmax {point.fmax:.1e} of "
+                f"{fmax:.1e} eV/Å, curvature {point.curvature:+.2f} eV/Å², "
+                f"{point.energy - history[0][0]:+.4f} eV"
+            )
+    second, _ = _second_mode(search, seed)
+    sides = _ways_down(search, atoms, calc, fmax, console) if connect else None
+    result = Saddle.make(search, np.array(history), second, sides, _done(search, fmax), method)
+    console.print(f"{result}.", highlight=False)
+    if out is not None:
+        result.write(out, name, plot, overwrite)
+    return result
+
+
+def _done(search: Search, fmax: float) -> bool:
+    return search.point.fmax <= fmax and search.point.curvature < 0
+
+
+def _second_mode(search: Search, seed: int) -> tuple[float, np.ndarray]:
+    """The lowest curvature beside the mode, positive at a saddle of first order, and its vector."""
+    surface, mode = search.surface, search.point.mode
+    # The mode and rigid motions are moved up, out of the way.
+    far = 1e3
+
+    def product(v: np.ndarray) -> np.ndarray:
+        inner = surface.project(v)
+        inner = inner - (mode @ inner) * mode
+        found = surface.product(inner)
+        return found - (mode @ found) * mode + far * (v - inner)
+
+    start = surface.project(np.random.default_rng(seed + 1).normal(size=mode.size))
+    if np.linalg.norm(start - (mode @ start) * mode) < 1e-9 * np.linalg.norm(start):
+        return np.inf, start  # one degree of freedom
+    start = start - (mode @ start) * mode
+    value, vector, _ = lowest_mode(product, start, tolerance=1e-3)
+    return value, vector
+
+
+def _ways_down(
+    search: Search, origin: Atoms, calc: Any, fmax: float, console: Console
+) -> list[Atoms]:
+    """The two minima, the one nearer to the structure that the search began from first."""
+    ends = []
+    for sign in (1.0, -1.0):
+        start = search.surface.atoms.copy()
+        start.positions += sign * _DOWNHILL * search.point.mode.reshape(-1, 3)
+        moved, report = relax_and_report(
+            start, calc, max(fmax, _MINIMUM_FMAX), False, 500, False, console
+        )
+        if not report.converged:
+            console.print(f"A way down is {report}.", highlight=False)
+        ends.append(moved)
+    distances = [np.linalg.norm(end.positions - origin.positions) for end in ends]
+    return ends if distances[0] <= distances[1] else ends[::-1]
+
+
+def _check(
+    atoms: Atoms,
+    direction: np.ndarray | None,
+    towards: Atoms | None,
+    fmax: float,
+    steps: int,
+    max_step: float,
+) -> np.ndarray | None:
+    """The way to climb, flat, or None."""
+    for label, value in (("fmax", fmax), ("max_step", max_step)):
+        if not value > 0:
+            raise ValueError(f"{label} is {value}; it must be above 0")
+    if steps < 1:
+        raise ValueError(f"steps is {steps}; it must be at least 1")
+    if direction is not None and towards is not None:
+        raise ValueError("direction and towards are both given: give one of them")
+    if towards is not None:
+        if not np.array_equal(towards.numbers, atoms.numbers):
+            raise ValueError(
+                f"the structure is {atoms.get_chemical_formula()} and the one it goes towards "
+                f"{towards.get_chemical_formula()}: give the same atoms in the same order"
+            )
+        from ase.geometry import find_mic
+
+        periodic: Any = atoms.pbc
+        direction = find_mic(towards.positions - atoms.positions, atoms.cell, periodic)[0]
+    if direction is None:
+        return None
+    way = np.asarray(direction, dtype=float)
+    if way.shape != (len(atoms), 3) or not np.isfinite(way).all():
+        raise ValueError(
+            f"direction has shape {way.shape}: give ({len(atoms)}, 3) finite numbers, one vector "
+            "for each atom"
+        )
+    if np.linalg.norm(way) < 1e-9:
+        raise ValueError("the direction is zero: give one that moves atoms")
+    return way.ravel()
