@@ -1,12 +1,13 @@
 """Compiles the CUDA kernels of potentials without a GPU, into a folder to be taken along.
 
     python scripts/gpu_kernel_cache.py folder potential.safetensors random:v2106:32 ... \
-        [--architecture sm_90a] [--atoms 64 1000] [--no-training]
+        [--architecture sm_90a] [--atoms 64 1000]
 
 Traces energy and forces, with stress and without, Hessian-vector products and the gradient of a
 training loss of each potential, on a rattled crystal of its elements, as on a machine with an
-NVIDIA GPU. ``random:MODEL:CHANNELS`` is a new network of two layers. On the other machine
-MLPOT_CACHE_DIR has to name the folder.
+NVIDIA GPU. ``random:MODEL:CHANNELS`` is a new network of two layers, ``benchmark:PRESET`` (gpu,
+full, smoke) the models of ``evals/run.py``. On the other machine MLPOT_CACHE_DIR has to name the
+folder.
 
 The text of a kernel depends on the potential, the types of arrays and which derivatives are
 wanted; on sizes only by four limits: arrays of 2^31 elements, one atom or one edge alone, 2^23
@@ -21,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -109,34 +111,55 @@ def traces(potential: Potential, atoms: graph.Graph) -> dict[str, Callable[[], o
     }
 
 
+def benchmark(preset: str) -> Iterator[tuple[str, Potential | None, Callable[[], object]]]:
+    """Phases of the models of the benchmark."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from evals.benchmark import cases, inputs, mlpot_models
+
+    for case, phases in cases.chosen(preset, None, None):
+        if case.structure:
+            model = mlpot_models.build(case, inputs.draw(case))
+            for phase in phases:
+                if phase != "md":
+                    function, arrays = model.phase(phase)
+                    yield f"{case.name}, {phase}", None, partial(function, *arrays)
+
+
+def tasks(name: str, sizes: list[int]) -> Iterator[tuple[str, Potential | None, Callable]]:
+    """Description, potential (whose weights a trace may change) and function to be traced."""
+    kind, _, preset = name.partition(":")
+    if kind == "benchmark":
+        yield from benchmark(preset)
+        return
+    potential = potential_of(name)
+    for n_atoms in sizes:
+        atoms = crystal(potential, n_atoms)
+        for what, trace in traces(potential, atoms).items():
+            yield f"{name}, {atoms.n_atoms} atoms, {atoms.n_edges} edges, {what}", potential, trace
+
+
 def main() -> int:
     """Trace everything, then say what lies in the folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the kernels go")
-    parser.add_argument("potentials", nargs="+", help="files, or random:MODEL:CHANNELS")
+    parser.add_argument("potentials", nargs="+", help="files, random:MODEL:CHANNELS, ...")
     parser.add_argument("--architecture", default="sm_90a", help="of the GPU (H100, H200: sm_90a)")
     parser.add_argument("--atoms", type=int, nargs="+", default=[64, 1000])
-    parser.add_argument("--no-training", action="store_true")
     options = parser.parse_args()
     for name in options.potentials:
-        potential = potential_of(name)
-        for n_atoms in options.atoms:
-            atoms = crystal(potential, n_atoms)
-            for what, trace in traces(potential, atoms).items():
-                if options.no_training and what.startswith("training"):
-                    continue
-                before, start = compilation.status(), time.perf_counter()
-                weights = potential.parameters()
-                with imagined_gpu(options.architecture, options.folder):
-                    compilation.compiled_together(trace)
+        for what, potential, trace in tasks(name, options.atoms):
+            before, start = compilation.status(), time.perf_counter()
+            weights = potential.parameters() if potential is not None else {}
+            with imagined_gpu(options.architecture, options.folder):
+                compilation.compiled_together(trace)
+            if potential is not None:
                 potential.update(weights)
-                now = compilation.status()
-                print(
-                    f"{name}, {atoms.n_atoms} atoms, {atoms.n_edges} edges, {what}: "
-                    f"{now.compiled - before.compiled} compiled, {now.from_disk - before.from_disk}"
-                    f" found, {time.perf_counter() - start:.1f} s",
-                    flush=True,
-                )
+            now = compilation.status()
+            print(
+                f"{what}: {now.compiled - before.compiled} compiled, "
+                f"{now.from_disk - before.from_disk} found, {time.perf_counter() - start:.1f} s",
+                flush=True,
+            )
     if compilation.status().reason:
         print(compilation.status().reason, file=sys.stderr)
     print(f"{len(list((options.folder / 'cuda').iterdir()))} kernels in {options.folder}")
