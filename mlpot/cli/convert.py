@@ -40,6 +40,10 @@ def convert(
     config_type_key: Annotated[
         str, typer.Option(help="Name of what tells kinds of frames apart.")
     ] = "config_type",
+    neighbors: Annotated[
+        float | None,
+        typer.Option(help="Store neighbour lists up to this distance, too (Angstrom; .h5 only)."),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUT where it exists.")
     ] = False,
@@ -85,7 +89,8 @@ def convert(
         "converted_from": [_origin(file) for file in files],
         "options": {key: value for key, value in options.items() if value is not None},
     }
-    count = datasets.write(target, census.watch(datasets.iterate(files, **options)), provenance)
+    frames = census.watch(datasets.iterate(files, **options))
+    count = datasets.write(target, frames, provenance, neighbors)
     typer.echo(census.summary())
     typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")
 

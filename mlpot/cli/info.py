@@ -19,6 +19,10 @@ def info(
             "format that mlpot train reads."
         ),
     ],
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Compare all numbers of HDF5 data with their digests."),
+    ] = False,
 ) -> None:
     """Print what a model or a data set holds.
 
@@ -26,14 +30,21 @@ def info(
     frames, elements, labels, their ranges and what looks suspicious.
     """
     if file.suffix == ".safetensors" or not file.exists():
+        if verify:
+            raise ValueError(f"{file}: --verify is for data; a model is checked when it is read")
         _describe_model(file)
         return
     from mlpot import datasets
 
+    if verify:
+        with datasets.HDF5Dataset(file) as stored:
+            stored.verify()
     census = datasets.Census()
     for frame in datasets.iterate(file):
         census.add(frame)
     typer.echo(census.summary())
+    if verify:
+        typer.echo("all digests are those that were written")
 
 
 def _describe_model(model: Path) -> None:

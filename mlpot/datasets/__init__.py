@@ -14,8 +14,10 @@ from .reference_energies import (
 )
 from .splits import split, split_indices
 from .statistics import average_neighbors, closest_pair, force_rms
+from .stored import StoredFrames
 from .summaries import Census, Summary, summary
 from .suspicions import fingerprint
+from .table import FrameTable
 from .writing import write
 
 __all__ = [
@@ -23,9 +25,11 @@ __all__ = [
     "Batches",
     "Census",
     "Frame",
+    "FrameTable",
     "HDF5Dataset",
     "HDF5Writer",
     "Labels",
+    "StoredFrames",
     "Summary",
     "average_neighbors",
     "closest_pair",

@@ -14,6 +14,7 @@ from mlpot.graph.host import HostGraph
 from .collating import collate, host_graph
 from .frame import Frame
 from .labels import Labels
+from .stored import StoredFrames
 
 #: Neighbour lists beyond this size are computed again at every use.
 CACHE_BYTES = 2**30
@@ -41,7 +42,7 @@ class Batches:
     goes on with ``epoch(number, start=steps_done)`` and sees exactly what it would have seen.
 
     Args:
-        frames: frames; a list or an `HDF5Dataset`.
+        frames: frames; a list, or `StoredFrames`, whose neighbour lists are those of the file.
         batch_size: frames a batch; the last batch of an epoch may have fewer.
         cutoff: Angstrom.
         E0s: energies of isolated atoms, see `collate`.
@@ -109,6 +110,10 @@ class Batches:
         return self.epoch(0)
 
     def _host_graph(self, index: int, frame: Frame) -> HostGraph:
+        if isinstance(self.frames, StoredFrames):
+            return self.frames.host_graph(index, frame, self.cutoff) or host_graph(
+                frame, self.cutoff
+            )
         if self._cache is None:
             return host_graph(frame, self.cutoff)
         found = self._cache.get(index)

@@ -43,6 +43,11 @@ def voigt_stress(stress: np.ndarray) -> np.ndarray:
     return stress[(..., *_VOIGT)]
 
 
+def name_is_isolated(config_type: str) -> bool:
+    """Whether a config type is that of isolated atoms."""
+    return config_type.lower().replace("_", "").replace("-", "") == ISOLATED
+
+
 @dataclass(init=False)
 class Frame:
     """A structure with the labels that are known; what is not known is None.
@@ -167,8 +172,7 @@ class Frame:
     @property
     def is_isolated_atom(self) -> bool:
         """Whether this is one atom alone, whose energy is its element's E0."""
-        named = self.config_type.lower().replace("_", "").replace("-", "") == ISOLATED
-        return self.n_atoms == 1 and (named or not self.pbc.any())
+        return self.n_atoms == 1 and (name_is_isolated(self.config_type) or not self.pbc.any())
 
     @property
     def formula(self) -> str:

@@ -19,6 +19,14 @@ arrays have one row a frame.
     /frames/config_type  (n_frames,) int32, row of /config_types
     /config_types        (n_types,) strings
 
+and, where neighbour lists were asked for,
+
+    /neighbors           attribute: cutoff, Angstrom
+    /neighbors/edge_ptr  (n_frames + 1,) int64
+    /neighbors/senders   (n_edges,) int32, sorted by receiver
+    /neighbors/receivers (n_edges,) int32
+    /neighbors/shifts    (n_edges, 3) int16, for positions from `mlpot.graph.reduce_positions`
+
 Every array is chunked, compressed and carries a Fletcher-32 checksum that HDF5 checks at each read.
 """
 
@@ -41,27 +49,37 @@ class Column:
         name: path in the file.
         dtype: numpy type.
         shape: shape of a row.
-        per_atom: one row an atom instead of one a frame.
+        per: of what there is a row: "frame", "atom" or "edge".
         chunk: rows of a chunk; small enough for cheap random access.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    per_atom: bool
+    per: str
     chunk: int
 
 
 COLUMNS = (
-    Column("atom_ptr", "i8", (), False, 4096),
-    Column("atoms/numbers", "u1", (), True, 4096),
-    Column("atoms/positions", "f8", (3,), True, 1024),
-    Column("atoms/forces", "f8", (3,), True, 1024),
-    Column("frames/cell", "f8", (3, 3), False, 256),
-    Column("frames/pbc", "?", (3,), False, 4096),
-    Column("frames/energy", "f8", (), False, 4096),
-    Column("frames/stress", "f8", (6,), False, 512),
-    Column("frames/labels", "u1", (), False, 4096),
-    Column("frames/weights", "f8", (4,), False, 1024),
-    Column("frames/config_type", "i4", (), False, 4096),
+    Column("atom_ptr", "i8", (), "frame", 4096),
+    Column("atoms/numbers", "u1", (), "atom", 4096),
+    Column("atoms/positions", "f8", (3,), "atom", 1024),
+    Column("atoms/forces", "f8", (3,), "atom", 1024),
+    Column("frames/cell", "f8", (3, 3), "frame", 256),
+    Column("frames/pbc", "?", (3,), "frame", 4096),
+    Column("frames/energy", "f8", (), "frame", 4096),
+    Column("frames/stress", "f8", (6,), "frame", 512),
+    Column("frames/labels", "u1", (), "frame", 4096),
+    Column("frames/weights", "f8", (4,), "frame", 1024),
+    Column("frames/config_type", "i4", (), "frame", 4096),
 )
+
+NEIGHBORS = "neighbors"
+NEIGHBOR_COLUMNS = (
+    Column("neighbors/edge_ptr", "i8", (), "frame", 4096),
+    Column("neighbors/senders", "i4", (), "edge", 8192),
+    Column("neighbors/receivers", "i4", (), "edge", 8192),
+    Column("neighbors/shifts", "i2", (3,), "edge", 8192),
+)
+#: Arrays with one row more than there are frames.
+POINTERS = ("atom_ptr", "neighbors/edge_ptr")

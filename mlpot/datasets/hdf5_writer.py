@@ -15,8 +15,20 @@ import numpy as np
 from mlpot import __version__
 from mlpot.files import temporary_beside
 
+from .collating import host_graph
 from .frame import Frame, voigt_stress
-from .hdf5_layout import COLUMNS, ENERGY, FORCES, FORMAT, STRESS, UNITS, VERSION
+from .hdf5_layout import (
+    COLUMNS,
+    ENERGY,
+    FORCES,
+    FORMAT,
+    NEIGHBOR_COLUMNS,
+    NEIGHBORS,
+    POINTERS,
+    STRESS,
+    UNITS,
+    VERSION,
+)
 
 _FLUSH_ATOMS = 65_536
 
@@ -33,21 +45,32 @@ class HDF5Writer:
     Args:
         path: file to be made or replaced; its folder must exist.
         provenance: where the data come from; must be fit for JSON.
+        neighbors: Angstrom; lists of all pairs closer than this are stored, too.
     """
 
-    def __init__(self, path: str | os.PathLike[str], provenance: Mapping[str, Any] | None = None):
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        provenance: Mapping[str, Any] | None = None,
+        neighbors: float | None = None,
+    ):
+        if neighbors is not None and not neighbors > 0:
+            raise ValueError(f"neighbors is a cutoff above 0 Angstrom, not {neighbors}")
+        self.path, self._neighbors = Path(path), neighbors
+        self._columns = (*COLUMNS, *(NEIGHBOR_COLUMNS if neighbors is not None else ()))
         self._provenance = json.dumps(dict(provenance or {}), indent=1, sort_keys=True)
         self._target = temporary_beside(self.path)
 
     def __enter__(self) -> HDF5Writer:
         self._file: Any = h5py.File(self._target.__enter__(), "w")
         self._types: dict[str, int] = {}
-        self._rows: dict[str, list] = {column.name: [] for column in COLUMNS}
-        self._rows["atom_ptr"].append([0])
-        self._hashes = {column.name: hashlib.sha256() for column in COLUMNS}
-        self.n_frames = self.n_atoms = self._waiting = 0
-        for column in COLUMNS:
+        self._rows: dict[str, list] = {column.name: [] for column in self._columns}
+        for name in POINTERS:
+            if name in self._rows:
+                self._rows[name].append([0])
+        self._hashes = {column.name: hashlib.sha256() for column in self._columns}
+        self.n_frames = self.n_atoms = self.n_edges = self._waiting = 0
+        for column in self._columns:
             self._file.create_dataset(
                 column.name,
                 shape=(0, *column.shape),
@@ -88,13 +111,23 @@ class HDF5Writer:
             ],
             "frames/config_type": [self._types.setdefault(frame.config_type, len(self._types))],
         }
+        if self._neighbors is not None:
+            graph = host_graph(frame, self._neighbors)
+            self.n_edges += len(graph.senders)
+            self._waiting += len(graph.senders) // 4
+            row |= {
+                "neighbors/edge_ptr": [self.n_edges],
+                "neighbors/senders": graph.senders,
+                "neighbors/receivers": graph.receivers,
+                "neighbors/shifts": graph.shifts,
+            }
         for name, value in row.items():
             self._rows[name].append(value)
         if self._waiting >= _FLUSH_ATOMS:
             self._flush()
 
     def _flush(self) -> None:
-        for column in COLUMNS:
+        for column in self._columns:
             rows = self._rows[column.name]
             if not rows:
                 continue
@@ -122,6 +155,8 @@ class HDF5Writer:
         if self.n_frames == 0:
             raise ValueError(f"no frames to write to {self.path}")
         self._flush()
+        if self._neighbors is not None:
+            self._file[NEIGHBORS].attrs["cutoff"] = self._neighbors
         names = np.array([name.encode() for name in self._types], dtype=object)
         self._file.create_dataset("config_types", data=names, dtype=h5py.string_dtype())
         self._file.attrs.update(
@@ -140,6 +175,7 @@ def write_hdf5(
     path: str | os.PathLike[str],
     frames: Iterable[Frame],
     provenance: Mapping[str, Any] | None = None,
+    neighbors: float | None = None,
 ) -> int:
     """Write frames to mlpot's HDF5 format in one pass, with bounded memory.
 
@@ -147,6 +183,7 @@ def write_hdf5(
         path: file to be made or replaced in one step; its folder must exist.
         frames: at least one.
         provenance: where the data come from; must be fit for JSON.
+        neighbors: Angstrom; lists of all pairs closer than this are stored, too.
 
     Returns:
         Number of frames written.
@@ -154,7 +191,7 @@ def write_hdf5(
     Raises:
         ValueError: no frames.
     """
-    with HDF5Writer(path, provenance) as writer:
+    with HDF5Writer(path, provenance, neighbors) as writer:
         for frame in frames:
             writer.append(frame)
     return writer.n_frames

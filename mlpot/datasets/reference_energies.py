@@ -9,6 +9,7 @@ import numpy as np
 from mlpot.elements import format_elements, symbol
 
 from .frame import Frame
+from .table import FrameTable
 
 _SAME_E0 = 1e-3  # eV; larger differences between two isolated atoms of an element are an error
 _RANK = 1e-8  # singular values below this times the largest count as zero
@@ -47,10 +48,21 @@ def isolated_atom_energies(frames: Iterable[Frame]) -> dict[int, float]:
 
 def _compositions(
     frames: Sequence[Frame], numbers: Iterable[int] | None
-) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Elements, counts (n, n_elements) and energies (n,) of the frames with an energy."""
-    labelled = [f for f in frames if f.energy is not None and not f.is_isolated_atom]
-    present = sorted({int(z) for f in labelled for z in np.unique(f.numbers)})
+) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
+    """The compositions of frames with an energy.
+
+    Returns:
+        Elements; counts (n, n_elements), each composition once; how many frames have it, (n,);
+        their mean energy, (n,).
+    """
+    table = FrameTable.of(frames)
+    known = np.isfinite(table.energy) & ~table.isolated
+    used, which, times = np.unique(
+        table.composition[known], return_inverse=True, return_counts=True
+    )
+    energies = np.bincount(which, weights=table.energy[known], minlength=len(used)) / times
+    counts = table.compositions[used]
+    present = np.flatnonzero(counts.any(axis=0)).tolist()
     elements = present if numbers is None else sorted({int(z) for z in numbers})
     unknown = set(present) - set(elements)
     if unknown:
@@ -58,10 +70,7 @@ def _compositions(
             f"the frames hold {format_elements(unknown)}, but E0s were asked for "
             f"{format_elements(elements)} only"
         )
-    counts = np.array(
-        [[np.count_nonzero(f.numbers == z) for z in elements] for f in labelled], dtype=float
-    ).reshape(len(labelled), len(elements))
-    return elements, counts, np.array([f.energy for f in labelled], dtype=float)
+    return elements, counts[:, elements].astype(float), times, energies
 
 
 def least_squares_E0s(
@@ -87,7 +96,7 @@ def least_squares_E0s(
         ValueError: no frame has an energy, or an element is in none of those frames.
     """
     known = dict(known or {})
-    elements, counts, energies = _compositions(frames, numbers)
+    elements, counts, times, energies = _compositions(frames, numbers)
     if len(energies) == 0:
         raise ValueError(
             "no frame has an energy, so E0s cannot be fitted; give E0s, or isolated atoms"
@@ -102,9 +111,11 @@ def least_squares_E0s(
     n_free = counts[:, free].sum(axis=1)
     fitted: dict[int, float] = {}
     if free and n_free.any():
-        mean = rest.sum() / n_free.sum()
-        fractions = counts[:, free] / n_atoms[:, None]
-        target = (rest - mean * n_free) / n_atoms
+        mean = (times * rest).sum() / (times * n_free).sum()
+        # Frames of one composition weigh together as much as each of them for itself.
+        weight = np.sqrt(times) / n_atoms
+        fractions = counts[:, free] * weight[:, None]
+        target = (rest - mean * n_free) * weight
         solution = np.linalg.lstsq(fractions, target, rcond=_RANK)[0]
         fitted = {elements[i]: float(mean + x) for i, x in zip(free, solution, strict=True)}
     return {z: known[z] if z in known else fitted[z] for z in elements}
@@ -120,7 +131,7 @@ def undetermined_elements(frames: Sequence[Frame], known: Iterable[int] = ()) ->
     Returns:
         Atomic numbers, e.g. [1, 6, 8] when every frame is C2H6O; empty if all is determined.
     """
-    elements, counts, _ = _compositions(frames, None)
+    elements, counts = _compositions(frames, None)[:2]
     free = [i for i, z in enumerate(elements) if z not in set(known)]
     if not free or len(counts) == 0:
         return []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from .frame import Frame
+from .stored import StoredFrames
+from .table import FrameTable
 
 
 def split_indices(
@@ -31,11 +32,7 @@ def split_indices(
     """
     if not 0 < valid_fraction < 1:
         raise ValueError(f"valid_fraction must lie between 0 and 1, got {valid_fraction}")
-    strata: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for index, frame in enumerate(frames):
-        if not frame.is_isolated_atom:
-            strata[frame.formula, frame.config_type].append(index)
-    members = [strata[key] for key in sorted(strata)]
+    members = _strata(FrameTable.of(frames))
     total = sum(map(len, members))
     if total < 2:
         raise ValueError(
@@ -49,15 +46,34 @@ def split_indices(
     # Random ranks break ties, so that equal small strata are served by lot, not by name.
     order = np.lexsort((rng.random(len(members)), -(shares - counts)))
     counts[order[: wanted - counts.sum()]] += 1
-    valid: set[int] = set()
+    is_valid = np.zeros(len(frames), bool)
     for group, count in zip(members, counts, strict=True):
-        valid.update(group[i] for i in rng.permutation(len(group))[:count])
-    return [i for i in range(len(frames)) if i not in valid], sorted(valid)
+        is_valid[group[rng.permutation(len(group))[:count]]] = True
+    return np.flatnonzero(~is_valid).tolist(), np.flatnonzero(is_valid).tolist()
+
+
+def _strata(table: FrameTable) -> list[np.ndarray]:
+    """Indices of the frames of each formula and config type, in the order of these names."""
+    usable = np.flatnonzero(~table.isolated)
+    keys = table.composition[usable] * len(table.kinds) + table.kind[usable]
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    groups = np.split(usable[order], starts[1:]) if len(found) else []
+    names = [
+        (table.formula(int(key) // len(table.kinds)), table.kinds[int(key) % len(table.kinds)])
+        for key in found
+    ]
+    return [groups[i] for i in sorted(range(len(names)), key=names.__getitem__)]
 
 
 def split(
     frames: Sequence[Frame], valid_fraction: float, seed: int
-) -> tuple[list[Frame], list[Frame]]:
-    """As `split_indices`, but gives the frames: ``train, valid = split(frames, 0.1, seed=0)``."""
+) -> tuple[Sequence[Frame], Sequence[Frame]]:
+    """As `split_indices`, but gives the frames: ``train, valid = split(frames, 0.1, seed=0)``.
+
+    Frames that stay in their files (`StoredFrames`) stay there.
+    """
     train, valid = split_indices(frames, valid_fraction, seed)
+    if isinstance(frames, StoredFrames):
+        return frames.select(train), frames.select(valid)
     return [frames[i] for i in train], [frames[i] for i in valid]

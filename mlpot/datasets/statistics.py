@@ -9,6 +9,7 @@ import numpy as np
 from mlpot import graph
 
 from .frame import Frame
+from .stored import StoredFrames
 
 
 def force_rms(frames: Sequence[Frame]) -> float:
@@ -17,11 +18,14 @@ def force_rms(frames: Sequence[Frame]) -> float:
     Raises:
         ValueError: no frame has forces, or all of them are zero.
     """
-    total, count = 0.0, 0
-    for frame in frames:
-        if frame.forces is not None and not frame.is_isolated_atom:
-            total += float(np.sum(frame.forces**2))
-            count += frame.forces.size
+    if isinstance(frames, StoredFrames):
+        total, count = frames.force_squares()
+    else:
+        total, count = 0.0, 0
+        for frame in frames:
+            if frame.forces is not None and not frame.is_isolated_atom:
+                total += float(np.sum(frame.forces**2))
+                count += frame.forces.size
     if count == 0:
         raise ValueError("no frame has forces; give the scale of energies instead")
     if total == 0:

@@ -21,6 +21,7 @@ def write(
     path: str | os.PathLike[str],
     frames: Iterable[Frame],
     provenance: Mapping[str, Any] | None = None,
+    neighbors: float | None = None,
 ) -> int:
     """Write frames to HDF5 (``.h5``, ``.hdf5``) or extended XYZ (``.xyz``, ``.extxyz``).
 
@@ -31,6 +32,7 @@ def write(
         path: file to be made or replaced; its folder must exist.
         frames: at least one.
         provenance: where the data come from, for HDF5.
+        neighbors: Angstrom; HDF5 then holds lists of all pairs closer than this.
 
     Returns:
         Number of frames written.
@@ -41,11 +43,13 @@ def write(
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
-        return write_hdf5(path, frames, provenance)
+        return write_hdf5(path, frames, provenance, neighbors)
     if suffix not in (".xyz", ".extxyz"):
         raise ValueError(
             f"cannot write {path.name}: use .h5 or .hdf5 (mlpot's HDF5), .xyz or .extxyz"
         )
+    if neighbors is not None:
+        raise ValueError(f"{path.name} cannot hold neighbour lists: write .h5, or leave them out")
     count = 0
     with atomic_write(path, "w") as file:
         for frame in frames:

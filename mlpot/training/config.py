@@ -55,6 +55,11 @@ class TrainConfig(StrictModel):
     test_file: Files | None = key(
         None, "Test data: evaluated once, at the end; each file is a set of its own."
     )
+    in_memory: bool | None = key(
+        None,
+        "Whether all frames are read at the start; false leaves them in their HDF5 files, to be "
+        "read batch by batch. By default more than 100000 frames in HDF5 stay there.",
+    )
     out: str | None = key(
         None, "Folder of the run, made anew; runs/NAME for the configuration NAME.yaml by default."
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlpot import datasets
 from mlpot.files import atomic_write
 from mlpot.io import load
 from mlpot.models import Potential
 
 from .errors import ErrorRow
 from .evaluate import compare, predict
+from .loading import describe, sampled
 from .plots import loss_curves
 from .preparation import rounded, statistics
 from .report import png, write_parity, write_report
@@ -45,7 +45,8 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
     potential = load(folder.best)
     if config.dtype == "float64":
         potential.set_dtype(trainer.potential.dtype)
-    sets = {"train": data.train, "valid": data.valid, **data.tests}
+    # Of what does not fit into memory a sample, evenly spaced.
+    sets = {name: sampled(frames) for name, frames in data.sets().items()}
     rows: list[ErrorRow] = []
     shown = {}
     size = config.valid_batch_size or config.batch_size
@@ -74,7 +75,7 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
         },
         rows=rows,
         pictures=pictures,
-        texts={f"Data: {name}": str(datasets.summary(frames)) for name, frames in sets.items()},
+        texts={f"Data: {name}": describe(frames) for name, frames in data.sets().items()},
         config=config.plain(),
     )
     console.print(rich_table(rows))

@@ -12,11 +12,12 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlpot import datasets
-from mlpot.datasets import Frame
+from mlpot.datasets import Frame, FrameTable, StoredFrames
 from mlpot.elements import format_elements, symbol
 from mlpot.models import Potential, PotentialConfig
 
 from .config import TrainConfig, as_list
+from .loading import load_frames, sampled, sources, without_isolated
 from .names import set_names
 from .starting import started_potential
 
@@ -33,23 +34,35 @@ class TrainingData:
         split: where training and validation frames come from, for the run's folder.
     """
 
-    train: list[Frame]
-    valid: list[Frame]
+    train: Sequence[Frame]
+    valid: Sequence[Frame]
     isolated: list[Frame]
-    tests: dict[str, list[Frame]]
-    split: dict[str, list[str]]
+    tests: dict[str, Sequence[Frame]]
+    split: dict[str, list[str] | dict[str, list[int]]]
+
+    def sets(self) -> dict[str, Sequence[Frame]]:
+        """Frames by set: train, valid and the test sets."""
+        return {"train": self.train, "valid": self.valid, **self.tests}
 
     def digest(self) -> str:
         """Changes if any number in training or validation frames does."""
         digest = hashlib.sha256()
-        for frame in [*self.train, *self.valid]:
-            for array in (frame.numbers, frame.positions, frame.cell, frame.pbc):
-                digest.update(np.ascontiguousarray(array).tobytes())
-            for label in (frame.energy, frame.forces, frame.stress):
-                digest.update(b"-" if label is None else np.float64(label).tobytes())
-            weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
-            digest.update(np.float64(weights).tobytes())  # pyright: ignore[reportArgumentType]
+        for frames in (self.train, self.valid):
+            if isinstance(frames, StoredFrames):
+                digest.update(frames.digest().encode())
+            else:
+                _add_numbers(digest, frames)
         return digest.hexdigest()
+
+
+def _add_numbers(digest, frames: Sequence[Frame]) -> None:
+    for frame in frames:
+        for array in (frame.numbers, frame.positions, frame.cell, frame.pbc):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        for label in (frame.energy, frame.forces, frame.stress):
+            digest.update(b"-" if label is None else np.float64(label).tobytes())
+        weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
+        digest.update(np.float64(weights).tobytes())  # pyright: ignore[reportArgumentType]
 
 
 def read_data(config: TrainConfig) -> TrainingData:
@@ -67,19 +80,16 @@ def read_data(config: TrainConfig) -> TrainingData:
         if value is not None
     }
 
-    def read(files) -> list[Frame]:
-        return datasets.read(as_list(files), **options)
+    def read(files) -> Sequence[Frame]:
+        return load_frames(as_list(files), options, config.in_memory)
 
-    everything = read(config.train_file)
-    isolated = [frame for frame in everything if frame.is_isolated_atom]
-    usable = [frame for frame in everything if not frame.is_isolated_atom]
+    usable, isolated = without_isolated(read(config.train_file))
     if not usable:
         raise ValueError(f"{_names(config.train_file)}: no frames but isolated atoms to train on")
     if config.valid_file is None:
         train, valid = datasets.split(usable, config.valid_fraction, config.seed)
     else:
-        train = usable
-        valid = [frame for frame in read(config.valid_file) if not frame.is_isolated_atom]
+        train, (valid, _) = usable, without_isolated(read(config.valid_file))
         if not valid:
             raise ValueError(f"{_names(config.valid_file)}: no frames but isolated atoms")
     tests = {}
@@ -87,9 +97,7 @@ def read_data(config: TrainConfig) -> TrainingData:
         tests[name] = read(file)
     _check_labels(config, train)
     _check_elements(train, {"validation": valid, **tests})
-    split = {
-        part: [f.source for f in frames] for part, frames in (("train", train), ("valid", valid))
-    }
+    split = {part: sources(frames) for part, frames in (("train", train), ("valid", valid))}
     return TrainingData(train, valid, isolated, tests, split)
 
 
@@ -101,13 +109,13 @@ def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
     """
     numbers = _elements(data.train)
     # Trained on energies alone, the scale is only the unit of the network.
-    has_forces = any(frame.forces is not None for frame in data.train)
+    has_forces = bool(FrameTable.of(data.train).has_forces.any())
     mx.random.seed(config.seed)
     if config.model_seed is not None:
         mx.random.seed(config.model_seed)
     if config.start_from is not None:
         asked = None if _fits_E0s(config, data) else reference_energies(config, data, numbers)
-        potential = started_potential(config, data.train, asked)
+        potential = started_potential(config, list(sampled(data.train)), asked)
     else:
         potential = Potential(
             PotentialConfig(
@@ -197,7 +205,7 @@ def count_parameters(potential: Potential) -> int:
 
 def uses_stress(config: TrainConfig, data: TrainingData) -> bool:
     """Whether stresses have to be computed."""
-    return config.weights()["stress"] > 0 and any(frame.stress is not None for frame in data.train)
+    return config.weights()["stress"] > 0 and bool(FrameTable.of(data.train).has_stress.any())
 
 
 def _neighbors(config: TrainConfig, data: TrainingData) -> float:
@@ -211,17 +219,20 @@ def _check_labels(config: TrainConfig, train: Sequence[Frame]) -> None:
     asked = config.weights()
     if config.stress_weight is None:
         del asked["stress"]  # molecules have none, and nobody asked for them
+    labels = FrameTable.of(train).labels()
     for term, weight in asked.items():
-        if weight > 0 and all(getattr(frame, term) is None for frame in train):
+        if weight > 0 and labels[term] == 0:
             raise ValueError(
                 f"no training frame has {'an energy' if term == 'energy' else term}: name the key "
                 f"in the files (keys: {{{term}_key: ...}}) or set {term}_weight to 0"
             )
 
 
-def _check_elements(train: Sequence[Frame], others: dict[str, list[Frame]]) -> None:
+def _check_elements(train: Sequence[Frame], others: dict[str, Sequence[Frame]]) -> None:
     known = set(_elements(train))
     for name, frames in others.items():
+        if known.issuperset(_elements(frames)):
+            continue
         for frame in frames:
             unknown = set(frame.numbers.tolist()) - known
             if unknown and not frame.is_isolated_atom:
@@ -232,7 +243,7 @@ def _check_elements(train: Sequence[Frame], others: dict[str, list[Frame]]) -> N
 
 
 def _elements(frames: Sequence[Frame]) -> list[int]:
-    return sorted({int(z) for frame in frames for z in np.unique(frame.numbers)})
+    return FrameTable.of(frames).elements
 
 
 def _names(files) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 import numpy as np
 
-from mlpot import datasets
 from mlpot.config import validate
 from mlpot.models import Potential, PotentialConfig
 
@@ -18,6 +17,7 @@ from .checkpoint import share_checkpoint
 from .config import TrainConfig
 from .errors import ErrorRow
 from .finish import finish
+from .loading import describe
 from .parallel import Ranks, find_ranks
 from .preparation import (
     TrainingData,
@@ -169,9 +169,9 @@ def _device(config: TrainConfig) -> mx.Device:
 def _describe(
     console: Console, config: TrainConfig, data: TrainingData, potential: Potential
 ) -> None:
-    for name, frames in {"train": data.train, "valid": data.valid, **data.tests}.items():
+    for name, frames in data.sets().items():
         console.rule(name, align="left", style="dim")
-        _say(console, str(datasets.summary(frames)))
+        _say(console, describe(frames))
     console.rule("model", align="left", style="dim")
     for name, value in statistics(potential, data).items():
         _say(console, f"{name}: {rounded(value)}")

@@ -20,6 +20,7 @@ from .average import decay_at
 from .checkpoint import Checkpoint, write_checkpoint
 from .config import TrainConfig, as_list
 from .interrupt import Interrupted, SignalWatch
+from .loading import sampled
 from .not_finite import frames_not_finite
 from .objective import TERMS, Objective, errors
 from .parallel import Ranks
@@ -245,7 +246,7 @@ class Trainer:
             "train_file": ", ".join(as_list(self.config.train_file)),
         }
         if self._closest is None:
-            self._closest = closest_pair(self.data.train) or 0.0
+            self._closest = closest_pair(sampled(self.data.train)) or 0.0
         if self._closest > 0:
             # Molecular dynamics warns when atoms come closer than that.
             metadata["closest_pair"] = repr(self._closest)

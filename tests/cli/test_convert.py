@@ -2,6 +2,7 @@
 
 import hashlib
 
+import h5py
 import numpy as np
 import pytest
 from reference_outputs import FIXTURES, check_outputs
@@ -60,6 +61,26 @@ def test_units_are_applied_and_recorded(tmp_path, water):
             "energy_unit": "kcal/mol",
             "config_type_key": "config_type",
         }
+
+
+def test_neighbour_lists_are_stored_and_files_verified(tmp_path, water, capsys):
+    assert run(water, tmp_path / "a.h5", "--neighbors", "1.2") == 0
+    with HDF5Dataset(tmp_path / "a.h5") as stored:
+        assert stored.neighbor_cutoff == 1.2
+        graph = stored.host_graph(1, stored[1], 1.2)
+        assert graph is not None
+        pairs = set(zip(graph.senders.tolist(), graph.receivers.tolist(), strict=True))
+        assert pairs == {(0, 1), (1, 0), (0, 2), (2, 0)}  # the bonds
+    with pytest.raises(SystemExit) as ending:
+        main(["info", str(tmp_path / "a.h5"), "--verify"])
+    assert not ending.value.code
+    assert "all digests are those that were written" in capsys.readouterr().out
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["frames/energy"][0] = -7.0
+    with pytest.raises(SystemExit) as ending:
+        main(["info", str(tmp_path / "a.h5"), "--verify"])
+    assert ending.value.code == 1
+    assert "the digest of frames/energy is not the stored one" in capsys.readouterr().err
 
 
 def test_suspicions_are_printed(tmp_path, water, capsys):
