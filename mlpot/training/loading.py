@@ -60,8 +60,9 @@ def without_isolated(frames: Sequence[Frame]) -> tuple[Sequence[Frame], list[Fra
     return usable, [frame for frame, one in zip(frames, alone, strict=True) if one]
 
 
-def sampled(frames: Sequence[Frame], most: int = SAMPLE) -> Sequence[Frame]:
+def sampled(frames: Sequence[Frame], most: int | None = None) -> Sequence[Frame]:
     """The frames themselves, or some of them, evenly spaced, where very many lie on the disk."""
+    most = SAMPLE if most is None else most
     if not isinstance(frames, StoredFrames) or len(frames) <= most:
         return frames
     return frames.select(np.linspace(0, len(frames) - 1, most).round().astype(np.int64))

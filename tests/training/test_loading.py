@@ -53,7 +53,7 @@ def test_very_many_frames_stay_on_the_disk_and_are_sampled(tmp_path, monkeypatch
     assert [frame.source for frame in some] == [f"{file}:{k}" for k in (0, 4, 7, 11)]
     in_memory = list(usable)
     assert loading.sampled(in_memory, 4) is in_memory
-    monkeypatch.setattr(loading.sampled, "__defaults__", (4,))
+    monkeypatch.setattr(loading, "SAMPLE", 4)
     text = loading.describe(usable)
     assert text.startswith("12 frames, read when used (labels: energy 12, forces 12, stress 0)")
     assert "4 frames, " in text
