@@ -32,8 +32,8 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
     """What a calculator was given, as a list of absolute paths and potentials.
 
     Args:
-        model: a path, a pattern with ``*``, ``?`` or ``[]``, the name of a published potential, a
-            potential, or several of these.
+        model: a path, a pattern with ``*``, ``?`` or ``[]``, the folder of a trained committee, the
+            name of a published potential, a potential, or several of these.
 
     Raises:
         FileNotFoundError: no file fits a pattern, or a published potential was not fetched yet.
@@ -54,6 +54,14 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
 
 def _find_paths(path: Path) -> list[str]:
     name = str(path)
+    if path.is_dir():
+        members = sorted(path.glob("member*/best.safetensors"))
+        if not members:
+            raise FileNotFoundError(
+                f"the folder {name!r} holds no committee (member*/best.safetensors): name a model "
+                "in it, such as best.safetensors"
+            )
+        return [str(member.absolute()) for member in members]
     if path.exists() or not glob.has_magic(name):
         return [str(io.locate(path).absolute())]
     paths = sorted(glob.glob(name, recursive=True))

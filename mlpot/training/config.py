@@ -141,6 +141,12 @@ class TrainConfig(StrictModel):
     model_seed: int | None = key(
         None, "Of the initial parameters, where it is not to be seed.", ge=0
     )
+    n_models: int = key(
+        1,
+        "Members of a committee: potentials with model seeds that count up, trained one after "
+        "another on the same frames, in the folders member1, member2, ...",
+        ge=1,
+    )
     dtype: Literal["float32", "float64"] = key(
         "float32", "Precision of the computation; float64 runs on the CPU only."
     )

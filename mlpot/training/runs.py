@@ -45,15 +45,17 @@ class Run:
         errors: on training, validation and test frames. Where several processes train together
             only the first has these and the best model; others have the last one.
         reason: why training ended.
+        members: runs of the members of a committee; the potential is then that of the first.
     """
 
     folder: RunFolder
     potential: Potential
     errors: list[ErrorRow]
     reason: str
+    members: tuple[Run, ...] = ()
 
 
-def train(config: TrainConfig, overwrite: bool = False, console: Console | None = None) -> Run:
+def train_one(config: TrainConfig, overwrite: bool = False, console: Console | None = None) -> Run:
     """Train a potential as a configuration says.
 
     Nothing is written before the configuration, the data and the model are found to be good.
@@ -74,9 +76,9 @@ def train(config: TrainConfig, overwrite: bool = False, console: Console | None 
     if config.out is None:
         raise ValueError("out is not given: name the folder of the run")
     ranks = find_ranks()
-    console = console if console is not None and ranks.first else _silent()
+    console = console if console is not None and ranks.first else silent()
     folder = RunFolder(config.out, writes=ranks.first)
-    with mx.stream(_device(config)):
+    with mx.stream(compute_device(config)):
         with ranks:
             if ranks.first and not overwrite:
                 folder.refuse_existing()
@@ -94,7 +96,7 @@ def train(config: TrainConfig, overwrite: bool = False, console: Console | None 
         return _run(trainer, console)
 
 
-def resume(path: str | os.PathLike[str], console: Console | None = None) -> Run:
+def resume_one(path: str | os.PathLike[str], console: Console | None = None) -> Run:
     """Go on with an interrupted run, exactly as if it had not been interrupted.
 
     Args:
@@ -110,13 +112,13 @@ def resume(path: str | os.PathLike[str], console: Console | None = None) -> Run:
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
     ranks = find_ranks()
-    console = console if console is not None and ranks.first else _silent()
+    console = console if console is not None and ranks.first else silent()
     folder = RunFolder(path, writes=ranks.first)
     if ranks.size == 1 and not folder.last.is_file():
         raise FileNotFoundError(f"{folder.path} holds no run: {folder.last} does not exist")
     checkpoint = share_checkpoint(folder.last, ranks)
     config = validate(checkpoint.config, TrainConfig, f"configuration in {folder.last}")
-    with mx.stream(_device(config)):
+    with mx.stream(compute_device(config)):
         with ranks:
             data = read_data(config)
             potential = Potential(validate(checkpoint.potential, PotentialConfig, str(folder.last)))
@@ -157,7 +159,8 @@ def _same_data(ranks: Ranks, data: TrainingData) -> None:
         )
 
 
-def _device(config: TrainConfig) -> mx.Device:
+def compute_device(config: TrainConfig) -> mx.Device:
+    """Where a configuration computes."""
     gpu = mx.is_available(mx.gpu)
     if config.device == "gpu" and not gpu:
         raise ValueError("device is gpu, but MLX finds none here: set device to auto or cpu")
@@ -184,7 +187,8 @@ def _say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _silent() -> Console:
+def silent() -> Console:
+    """A console that prints nothing."""
     from rich.console import Console
 
     return Console(quiet=True, file=sys.stderr)
