@@ -104,6 +104,46 @@ class SecondDerivatives:
             )
         return total[:, : len(atoms)] / len(self.members)
 
+    def get_third_order(
+        self,
+        atoms: Atoms,
+        u,
+        vectors,
+        chunk: int = 16,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Float64[np.ndarray, "n_vectors n_atoms 3"]:
+        """Third derivatives of the energy contracted with u and with each of several vectors.
+
+        Args:
+            atoms: where.
+            u: (n_atoms, 3), the first direction.
+            vectors: (n_vectors, n_atoms, 3), the second directions.
+            chunk: how many of them are computed at a time.
+            progress: called with (products done, products wanted) as the work proceeds.
+
+        Returns:
+            (n_vectors, n_atoms, 3), eV/Angstrom^3 times the units of u and the vectors.
+
+        Raises:
+            ValueError: directions of another shape, a chunk below 1; or as `calculate`.
+        """
+        self._check(atoms)
+        first, second = np.asarray(u, dtype=np.float64), np.asarray(vectors, dtype=np.float64)
+        if first.shape != (len(atoms), 3) or second.shape[1:] != (len(atoms), 3):
+            raise ValueError(
+                f"u has shape {first.shape} and vectors {second.shape}; expected "
+                f"({len(atoms)}, 3) and (n_vectors, {len(atoms)}, 3)"
+            )
+        with self._stream():
+            graph = self._graph(atoms, padded=False)
+            total = self._over_members(
+                lambda member, report: derivatives.third_order_products(
+                    member, graph, first, second, chunk=chunk, progress=report
+                ),
+                progress,
+            )
+        return total / len(self.members)
+
     def get_strain_derivatives(self, atoms: Atoms) -> derivatives.StrainDerivatives:
         """First and second derivatives in the strain, and mixed strain-position ones.
 

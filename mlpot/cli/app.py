@@ -10,6 +10,7 @@ import typer
 
 from mlpot import __version__
 
+from .anharmonic import anharmonic
 from .convert import convert
 from .doctor import doctor
 from .elastic import elastic
@@ -24,6 +25,7 @@ from .phonons import phonons
 from .relax import relax
 from .resume import resume
 from .saddle import saddle
+from .select import select
 from .singlepoint import singlepoint
 from .train import train
 from .triples import TriplesCommand
@@ -62,9 +64,9 @@ def options(
 
 
 # In the order of --help.
-for _verb in (train, resume, evaluate, singlepoint, relax, md):
+for _verb in (train, resume, evaluate, select, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
-for _verb in (phonons, vibrations, elastic, eos, neb, saddle):
+for _verb in (phonons, anharmonic, vibrations, elastic, eos, neb, saddle):
     app.command(cls=TriplesCommand)(_verb)
 for _verb in (fetch, convert, export, info, doctor):
     app.command(cls=TriplesCommand)(_verb)

@@ -7,7 +7,7 @@ from .second import hessian, hvp
 from .sparse import color_columns, interaction_pattern, sparse_hessian
 from .spectrum import Modes, SpectralDensity, lowest_modes, spectral_density
 from .strain import StrainDerivatives, strain_derivatives, strain_directions
-from .third import third_order_product
+from .third import third_order_product, third_order_products
 
 __all__ = [
     "Modes",
@@ -28,4 +28,5 @@ __all__ = [
     "strain_derivatives",
     "strain_directions",
     "third_order_product",
+    "third_order_products",
 ]

@@ -18,6 +18,9 @@ from .second import hvp
 MEMORY_BUDGET = 2 << 30
 #: No more vectors at a time than this: larger chunks are not faster.
 LARGEST_CHUNK = 64
+#: What the first chunk is chosen by, before anything is measured: bytes an edge and a vector. The
+#: published potentials with 128 channels take 5,000 to 11,000 in float64.
+EXPECTED_BYTES = 20_000
 
 
 def hvps(
@@ -36,8 +39,8 @@ def hvps(
         potential: the model.
         graph: one structure or a batch, in the precision of the model.
         vectors: (n_vectors, n_atoms, 3).
-        chunk: how many vectors are taken at a time. By default the memory that the first product
-            takes is measured, and as many follow together as fit into ``memory``.
+        chunk: how many vectors are taken at a time. By default a first chunk that surely fits
+            into ``memory`` is measured, and as many follow together as then fit.
         memory: bytes for the intermediate arrays of a chunk.
         progress: called with (vectors done, all vectors) after each chunk.
 
@@ -57,12 +60,13 @@ def hvps(
     result = np.empty(given.shape)
     done = 0
     if chunk is None and len(given):
+        expected = EXPECTED_BYTES * max(graph.n_edges, 1)
+        done = int(np.clip(memory // expected, 1, min(LARGEST_CHUNK, len(given))))
         before = mx.get_active_memory()
         mx.reset_peak_memory()
-        result[:1] = _products(potential, graph, given[:1])
-        taken = max(mx.get_peak_memory() - before, 1)
+        result[:done] = _products(potential, graph, given[:done])
+        taken = max((mx.get_peak_memory() - before) // done, 1)
         chunk = int(np.clip(memory // taken, 1, LARGEST_CHUNK))
-        done = 1
         if progress is not None:
             progress(done, len(given))
     while done < len(given):

@@ -1,5 +1,7 @@
 """Workflows on top of ASE calculators: relaxation, phonons, vibrations, elastic constants, ..."""
 
+from .anharmonic import anharmonic
+from .anharmonic_result import Anharmonic
 from .batch_relaxation import relax_batch
 from .elastic import elastic
 from .elastic_result import Elastic, Moduli, moduli
@@ -15,6 +17,7 @@ from .vibration_result import Thermochemistry, Vibrations
 from .vibrations import vibrations
 
 __all__ = [
+    "Anharmonic",
     "Band",
     "Elastic",
     "EquationOfState",
@@ -25,6 +28,7 @@ __all__ = [
     "Saddle",
     "Thermochemistry",
     "Vibrations",
+    "anharmonic",
     "elastic",
     "eos",
     "moduli",

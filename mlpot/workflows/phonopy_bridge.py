@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -11,22 +12,26 @@ import numpy as np
 from ase import Atoms
 
 if TYPE_CHECKING:
+    from phono3py import Phono3py
     from phonopy import Phonopy
 
 
-def require_phonopy() -> None:
+def require_phonopy(*further: str) -> None:
     """Say how to install what phonons need.
 
+    Args:
+        further: packages of the same extra that are needed too, such as "phono3py".
+
     Raises:
-        ImportError: phonopy or seekpath is missing.
+        ImportError: phonopy, seekpath or a further package is missing.
     """
-    try:
-        import phonopy  # noqa: F401
-        import seekpath  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"phonons need {error.name}: install it with  pip install 'mlpot[phonons]'"
-        ) from error
+    for package in ("phonopy", "seekpath", *further):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise ImportError(
+                f"this needs {error.name}: install it with  pip install 'mlpot[phonons]'"
+            ) from error
 
 
 def supercell_matrix(supercell: Sequence[Any]) -> np.ndarray:
@@ -70,20 +75,36 @@ def make_phonopy(atoms: Atoms, matrix: np.ndarray, like: Phonopy | None = None) 
         like: take the primitive cell from this one, for the same crystal with another volume.
     """
     from phonopy import Phonopy
-    from phonopy.structure.atoms import PhonopyAtoms
 
-    cell = PhonopyAtoms(
-        symbols=atoms.get_chemical_symbols(),
-        cell=atoms.cell.array,
-        scaled_positions=atoms.get_scaled_positions(),
-        masses=atoms.get_masses(),
-    )
+    cell = _phonopy_atoms(atoms)
     # Phonopy multiplies column vectors, ASE row vectors.
     with warnings.catch_warnings():
         # It tells users of phonopy 3 that "auto", which is meant here, is the default now.
         warnings.filterwarnings("ignore", "primitive_matrix defaulted", UserWarning)
         primitive: Any = "auto" if like is None else like.primitive_matrix
         return Phonopy(cell, supercell_matrix=matrix.T, primitive_matrix=primitive)
+
+
+def make_phono3py(atoms: Atoms, matrix: np.ndarray) -> Phono3py:
+    """phono3py's object for a unit cell, as `make_phonopy`."""
+    from phono3py import Phono3py
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "primitive_matrix defaulted", UserWarning)
+        return Phono3py(
+            _phonopy_atoms(atoms), supercell_matrix=matrix.T, primitive_matrix="auto", log_level=0
+        )
+
+
+def _phonopy_atoms(atoms: Atoms) -> Any:
+    from phonopy.structure.atoms import PhonopyAtoms
+
+    return PhonopyAtoms(
+        symbols=atoms.get_chemical_symbols(),
+        cell=atoms.cell.array,
+        scaled_positions=atoms.get_scaled_positions(),
+        masses=atoms.get_masses(),
+    )
 
 
 def set_born_charges(phonopy: Phonopy, path: str | os.PathLike[str]) -> None:

@@ -94,3 +94,17 @@ def test_saddle(capsys, tmp_path):
     assert data["converged"] is False and data["steps"] == 1
     code, _, err = run(capsys, "saddle", *words)
     assert code == 1 and "exists already" in err
+
+
+def test_anharmonic(capsys, tmp_path):
+    mlpot.save(tmp_path / "model.safetensors", make_potential(3))
+    write(tmp_path / "unit.extxyz", make_crystal())
+    words = ["--model", tmp_path / "model.safetensors", "--struct", tmp_path / "unit.extxyz"]
+    words += ["--supercell", "1", "1", "1", "--no-relax", "--out", tmp_path / "out"]
+    code, printed, err = run(capsys, "anharmonic", *words)
+    assert (code, err) == (0, "")
+    assert "Third order: largest" in printed
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"unit-fc2.hdf5", "unit-fc3.hdf5", "unit-phono3py.yaml"}
+    code, _, err = run(capsys, "anharmonic", *words)
+    assert code == 1 and "exists already" in err

@@ -1,0 +1,188 @@
+"""Third-order force constants and lattice thermal conductivity of a crystal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ase import Atoms
+from rich.console import Console
+
+from mlpot.calculators import MLPotCalculator
+
+from .anharmonic_result import Anharmonic, output_paths
+from .outputs import check_outputs
+from .phonopy_bridge import make_phono3py, require_phonopy, supercell_matrix, to_ase
+from .precision import check_elements, in_float64
+from .progress import bar
+from .relaxation import relax_and_report
+
+
+def anharmonic(
+    atoms: Atoms,
+    calc: Any,
+    supercell: Sequence[Any] = (2, 2, 2),
+    relax: bool = True,
+    *,
+    mesh: Sequence[int] | None = None,
+    temperatures: Sequence[float] = tuple(range(100, 1001, 50)),
+    fmax: float = 1e-4,
+    steps: int = 500,
+    chunk: int = 16,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    plot: bool = True,
+    overwrite: bool = False,
+    console: Console | None = None,
+) -> Anharmonic:
+    """Second- and third-order force constants by exact derivatives, as phono3py reads them.
+
+        Phi_abc = d3E / dR_a dR_b dR_c
+
+    The third derivatives with the atoms of the primitive cell that symmetry does not relate are
+    derivatives of the Hessian along their displacements; symmetry gives the rest. It takes
+    9 n_supercell third-order products for each such atom, so this is for small supercells. With a
+    mesh, phono3py computes the thermal conductivity in the relaxation-time approximation.
+
+    Args:
+        atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
+        calc: calculator of mlpot; its potentials are computed in float64. Radial tables are
+            derivatives of what is computed, but third derivatives of tabulated energies jump at
+            knots: ``radial: exact`` in the model's configuration avoids it.
+        supercell: repetitions (3,) or a (3, 3) matrix of integers.
+        relax: relax atoms and cell first, keeping the space group.
+        mesh: (3,) q points for the thermal conductivity; None for none.
+        temperatures: of the conductivity, K.
+        fmax: how far atoms and cell are relaxed, eV/Angstrom.
+        steps: of the relaxation at most.
+        chunk: products at a time; memory grows with it.
+        out: folder for the files; nothing is written by default.
+        name: what file names begin with; the formula by default.
+        plot: whether the picture is among the files.
+        overwrite: whether existing files are replaced.
+        console: where progress is shown; standard output by default.
+
+    Returns:
+        The result, with phono3py's object.
+
+    Raises:
+        ValueError: a structure, supercell or mesh that cannot be, another calculator, unknown
+            elements, a relaxation that did not end, or files that exist already.
+        ImportError: phono3py is not installed.
+    """
+    matrix = supercell_matrix(supercell)
+    _check(atoms, calc, mesh, temperatures)
+    require_phonopy("phono3py")
+    name = name or atoms.get_chemical_formula()
+    if out is not None:
+        check_outputs(output_paths(out, name, mesh is not None, plot).values(), overwrite)
+    console = Console() if console is None else console
+    calc = in_float64(calc)
+    unit = atoms.copy()
+    unit.set_constraint()
+    if relax:
+        unit, report = relax_and_report(unit, calc, fmax, True, steps, True, console)
+        if not report.converged:
+            raise ValueError(f"{report}; give more steps than {steps}, or a better structure")
+        console.print(f"{report}.", highlight=False)
+    phono3py = make_phono3py(unit, matrix)
+    large = to_ase(phono3py.supercell)
+    primitive = [int(i) for i in phono3py.primitive.p2s_map]
+    with bar(console, f"second derivatives, {len(large)} atoms", 3 * len(primitive)) as progress:
+        hessian = calc.get_hessian(large, rows=primitive, progress=progress)
+    shape = (len(primitive), 3, len(large), 3)
+    phono3py.fc2 = np.ascontiguousarray(hessian.reshape(shape).swapaxes(1, 2))
+    third = _third_order(phono3py, primitive, large, calc, chunk, console)
+    drift = float(np.abs(third.sum(axis=2)).max())
+    phono3py.fc3 = third
+    phono3py.symmetrize_fc2()
+    phono3py.symmetrize_fc3()
+    console.print(
+        f"Third order: largest {np.abs(third).max():.3f} eV/Å³; its sum rule is off by "
+        f"{drift:.1e} eV/Å³ as computed.",
+        highlight=False,
+    )
+    result = Anharmonic(phono3py, unit, third, drift)
+    if mesh is not None:
+        with console.status("thermal conductivity"):
+            result = result.with_conductivity(mesh, temperatures)
+        console.print(result.table(), highlight=False)
+    if out is not None:
+        result.write(out, name, plot, overwrite)
+    return result
+
+
+def _third_order(
+    phono3py: Any,
+    primitive: list[int],
+    large: Atoms,
+    calc: MLPotCalculator,
+    chunk: int,
+    console: Console,
+) -> np.ndarray:
+    """Compact force constants, (n_primitive, n_supercell, n_supercell, 3, 3, 3)."""
+    symmetry = phono3py.symmetry
+    n_atoms = len(large)
+    unit_vectors = np.eye(3 * n_atoms).reshape(-1, n_atoms, 3)
+    found: dict[int, np.ndarray] = {}
+    mapping = symmetry.get_map_atoms()
+    representatives = {int(mapping[i]): i for i in reversed(primitive)}
+    total = 9 * n_atoms * len(representatives)
+    with bar(console, f"third derivatives, {n_atoms} atoms", total) as progress:
+        for number, atom in enumerate(representatives.values()):
+            blocks = np.empty((3, 3 * n_atoms, n_atoms, 3))
+            for axis in range(3):
+                before = (3 * number + axis) * 3 * n_atoms
+
+                def report(done: int, _wanted: int, before: int = before) -> None:
+                    progress(before + done, total)
+
+                blocks[axis] = calc.get_third_order(
+                    large, unit_vectors[3 * atom + axis], unit_vectors, chunk, report
+                )
+            # (axis, atom, axis, atom, axis) to phono3py's order: atoms first.
+            split = blocks.reshape(3, n_atoms, 3, n_atoms, 3)
+            found[atom] = np.ascontiguousarray(split.transpose(1, 3, 0, 2, 4))
+    compact = np.empty((len(primitive), n_atoms, n_atoms, 3, 3, 3))
+    for row, atom in enumerate(primitive):
+        source = representatives[int(mapping[atom])]
+        compact[row] = _rotated(found[source], source, atom, symmetry, large)
+    return compact
+
+
+def _rotated(
+    blocks: np.ndarray, source: int, target: int, symmetry: Any, large: Atoms
+) -> np.ndarray:
+    """Derivatives with a displaced atom from those with one that an operation maps onto it."""
+    if source == target:
+        return blocks
+    rotations = symmetry.symmetry_operations["rotations"]
+    permutations = np.asarray(symmetry.atomic_permutations)
+    # Atom permutations[op][i] lies where the operation moves atom i.
+    operation = int(np.flatnonzero(permutations[:, source] == target)[0])
+    to, cell = permutations[operation], large.cell.array.T
+    turn = cell @ rotations[operation] @ np.linalg.inv(cell)
+    turned = np.einsum("ai,bj,ck,mnijk->mnabc", turn, turn, turn, blocks, optimize=True)
+    result = np.empty_like(blocks)
+    result[np.ix_(to, to)] = turned
+    return result
+
+
+def _check(atoms: Atoms, calc: Any, mesh: Any, temperatures: Sequence[float]) -> None:
+    if not isinstance(calc, MLPotCalculator):
+        raise ValueError(
+            f"{type(calc).__name__} gives no third derivatives: give a calculator of mlpot, or use "
+            "phono3py's own displacements"
+        )
+    check_elements(atoms, calc)
+    if not atoms.pbc.all():
+        raise ValueError(
+            f"the structure is periodic along {atoms.pbc.tolist()} only; force constants need a "
+            "crystal, periodic in three directions"
+        )
+    if mesh is not None and (len(mesh) != 3 or any(int(n) != n or n < 1 for n in mesh)):
+        raise ValueError(f"mesh is {mesh!r}: give three numbers of at least 1, such as 11 11 11")
+    if len(temperatures) == 0 or min(temperatures) <= 0:
+        raise ValueError(f"temperatures are {list(temperatures)}: give numbers above 0 K")
