@@ -10,9 +10,9 @@ full, smoke) the models of ``evals/run.py``. On the other machine MLPOT_CACHE_DI
 folder.
 
 The text of a kernel depends on the potential, the types of arrays and which derivatives are
-wanted; on sizes only by four limits: arrays of 2^31 elements, one atom or one edge alone, 2^23
-weights of edges in a layer, 20,000 edges (tables of weights from there on). So give sizes on both
-sides. Nothing of the device but its architecture goes in.
+wanted; on sizes only by three limits: arrays of 2^31 elements, 2^23 weights of edges in a layer,
+20,000 edges (tables of weights from there on). So give sizes on both sides. Nothing of the device
+but its architecture goes in.
 """
 
 from __future__ import annotations

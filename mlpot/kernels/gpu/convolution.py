@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
@@ -139,23 +139,14 @@ class Run:
         word = WORD_OF_TYPE[dtype]
         dims = (spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out)
         self.sizes = Sizes(*dims, word, coefficients)
-        self._single = 1 in (edges.n_nodes, edges.n_edges)
 
     def kept(self, key: str, make):
         """What ``make`` gives, once a specification, type and number of coefficients."""
         kernels = self.spec.caches.setdefault("gpu", {})
-        full = (key, self.dtype, self.sizes.coefficients, self._single)
+        full = (key, self.dtype, self.sizes.coefficients)
         if full not in kernels:
             kernels[full] = make()
         return kernels[full]
-
-    def tuned(self, tuning: Tuning) -> Tuning:
-        """The tuning, but one channel a lane for arrays of a single row.
-
-        A few columns of those count as contiguous for MLX, wherever they begin: they need not be
-        aligned as vectors must be.
-        """
-        return replace(tuning, width=1) if self._single else tuning
 
     def _call(self, node_kernel: NodeKernel, shapes: list, dtypes: list) -> list[mx.array]:
         return node_kernel.kernel(
@@ -169,7 +160,7 @@ class Run:
     def forward(self) -> list[mx.array]:
         """The convolution itself."""
         tuning = FORWARD_FROM_TABLE if self.sizes.coefficients else FORWARD
-        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, self.tuned(tuning)))
+        kernel = self.kept("out", lambda: forward_kernel(self.spec, self.sizes, tuning))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_out)], [self.dtype])
 
     def adjoints(self, targets: str) -> dict[str, mx.array]:
@@ -184,11 +175,11 @@ class Run:
         return found | self._at_edges(targets) if targets else found
 
     def _at_senders(self) -> mx.array:
-        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, self.tuned(SENDER)))
+        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, SENDER))
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_x)], [self.dtype])[0]
 
     def _at_edges(self, targets: str) -> dict[str, mx.array]:
-        tuning = self.tuned(EDGE_WITH_MESSAGES if "x" in targets else EDGE)
+        tuning = EDGE_WITH_MESSAGES if "x" in targets else EDGE
         kernel = self.kept(
             f"edges {targets}", lambda: edge_kernel(self.spec, self.sizes, targets, tuning)
         )

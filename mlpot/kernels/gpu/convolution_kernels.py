@@ -11,6 +11,9 @@ from .convolution_text import Sizes, fill_gaps, header, tasks
 from .generated import GeneratedKernel
 from .vectors import WIDTHS, read, write
 
+#: Arrays of a convolution that are read in vectors of channels.
+VECTORS = ("x", "w", "g", "table")
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -52,6 +55,7 @@ def forward_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeK
         ["out"],
         tasks(plan, bodies, "receiver_ptr", sizes.dim_x, tuning.warps),
         header(plan.kinds),
+        VECTORS,
     )
     return NodeKernel(kernel, plan, tuning.warps)
 
@@ -67,6 +71,7 @@ def sender_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKe
         ["x_bar"],
         tasks(plan, bodies, "sender_ptr", sizes.dim_out, tuning.warps, after),
         header(plan.kinds),
+        VECTORS,
     )
     return NodeKernel(kernel, plan, tuning.warps)
 
@@ -89,6 +94,7 @@ def edge_kernel(spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tunin
         outputs,
         tasks(plan, bodies, "receiver_ptr", sizes.dim_x, tuning.warps),
         header(plan.kinds),
+        VECTORS,
     )
     return NodeKernel(kernel, plan, tuning.warps)
 
@@ -114,6 +120,7 @@ def table_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKer
         ["parts"],
         tasks(plan, bodies, "row_ptr", sizes.dim_x + sizes.dim_out, tuning.warps),
         header(plan.kinds),
+        VECTORS,
     )
     return NodeKernel(kernel, plan, tuning.warps)
 

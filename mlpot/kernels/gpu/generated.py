@@ -12,6 +12,7 @@ import mlx.core as mx
 from . import compilation
 from .cuda_text import KernelText, kernel_text
 from .dialect import MAX_THREADS, Dialect, translate_body, translate_header
+from .vectors import for_any_start
 
 #: Arrays of this many elements or more need offsets of 64 bits.
 WIDE_INDEX_FROM = 2**31
@@ -68,13 +69,22 @@ class GeneratedKernel:
         outputs: names of the output arrays.
         body: text in the words of ``mlpot.kernels.gpu.dialect``.
         header: helper functions and tables, in the same words.
+        vectors: names of inputs that the body reads several elements of at once, see
+            `mlpot.kernels.gpu.vectors`.
     """
 
     def __init__(
-        self, name: str, inputs: Sequence[str], outputs: Sequence[str], body: str, header: str = ""
+        self,
+        name: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        body: str,
+        header: str = "",
+        vectors: Sequence[str] = (),
     ) -> None:
         self.inputs, self.outputs = list(inputs), list(outputs)
         self._body, self._header = body, header
+        self._vectors = [name for name in self.inputs if name in vectors]
         # Compiled kernels are found by their name: another text has to have another one.
         digest = hashlib.sha256((header + "\0" + body).encode()).hexdigest()[:12]
         self.name = f"mlpot_{name}_{digest}"
@@ -83,7 +93,8 @@ class GeneratedKernel:
 
     def body(self, dialect: Dialect, wide: bool = False) -> str:
         """Text between the braces of the kernel; ``wide``: offsets of 64 bits."""
-        return translate_body(self._body, dialect, wide)
+        whole = for_any_start(self._body, self._vectors) if dialect == "cuda" else self._body
+        return translate_body(whole, dialect, wide)
 
     def header(self, dialect: Dialect, wide: bool = False) -> str:
         """Text before the kernel."""

@@ -111,7 +111,7 @@ def parts_of_row(n_sums: int) -> int:
 
 def _table_adjoint(run: Run, rows: mx.array, n_rows: int) -> mx.array:
     sizes = run.sizes
-    node_kernel = run.kept("table", lambda: table_kernel(run.spec, sizes, run.tuned(TABLE)))
+    node_kernel = run.kept("table", lambda: table_kernel(run.spec, sizes, TABLE))
     sum_kernel, threads_of_row = run.kept("table sum", lambda: table_sum_kernel(sizes))
     n_firsts = n_rows - sizes.coefficients + 1
     order = mx.argsort(rows).astype(mx.int32)

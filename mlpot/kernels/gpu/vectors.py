@@ -3,12 +3,16 @@
 For kernels whose header begins with the word ``VECTOR_WORDS``:
 ``READ4(a, b, c, d, array, i)`` sets four floats to ``array[i : i + 4]``, whatever type is stored;
 ``STREAM4`` does so for data that nobody reads again; ``WRITE4(T, array, i, a, b, c, d)`` stores as
-type T. Likewise with 1 and 2. On NVIDIA GPUs i must be a multiple of the number of elements and
-the array aligned to it, as those that MLX allocates are.
+type T. Likewise with 1 and 2. On NVIDIA GPUs i must be a multiple of the number of elements, and
+the array has to begin at an address that suits the vector. Arrays that MLX allocates do, but an
+input may be a part of another array (``x[1:].reshape(...)``), and Python cannot see where it
+begins: inputs that are read so are named to `GeneratedKernel`, which then adds the same body with
+single reads for such a call.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 #: Numbers of elements that there are words for.
@@ -24,6 +28,22 @@ def read(names: Sequence[str], array: str, index: str, stream: bool = False) -> 
 def write(names: Sequence[str], array: str, index: str, word: str) -> str:
     """Store floats in neighbouring elements of type ``word``."""
     return f"WRITE{len(names)}({word}, {array}, {index}, {', '.join(names)});"
+
+
+def for_any_start(body: str, arrays: Sequence[str]) -> str:
+    """The CUDA body of a kernel whose inputs may begin anywhere: with vectors, and without.
+
+    The check is made once, before all else, so that the loops of the usual case stay as they are.
+
+    Args:
+        body: reads vectors of ``arrays``.
+        arrays: names of inputs.
+    """
+    single = re.sub(r"\b(?:READ|STREAM)([24])\(", r"SINGLE\1(", body)
+    if single == body or not arrays:
+        return body
+    condition = " && ".join(f"ALIGNED({array})" for array in arrays)
+    return f"if ({condition}) {{\n{body}\n}} else {{\n{single}\n}}\n"
 
 
 def _cuda() -> str:
@@ -86,6 +106,10 @@ __device__ inline void mlpot_write4(T* p, float a, float b, float c, float d) {
             "&(array)[i]); a = t_.x; b = t_.y; c = t_.z; d = t_.w; }",
         ]
     lines += [
+        "#define ALIGNED(array) ((reinterpret_cast<size_t>(array) & 15u) == 0u)",
+        "#define SINGLE2(a, b, array, i) { READ1(a, array, i); READ1(b, array, (i) + 1); }",
+        "#define SINGLE4(a, b, c, d, array, i) "
+        "{ SINGLE2(a, b, array, i) SINGLE2(c, d, array, (i) + 2) }",
         "#define WRITE1(T, array, i, a) (array)[i] = T(a)",
         "#define WRITE2(T, array, i, a, b) mlpot_write2(&(array)[i], a, b)",
         "#define WRITE4(T, array, i, a, b, c, d) mlpot_write4(&(array)[i], a, b, c, d)",
