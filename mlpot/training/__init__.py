@@ -9,6 +9,7 @@ from .interrupt import Interrupted
 from .objective import Objective
 from .report import write_parity
 from .runs import Run
+from .selecting import Selection, select
 from .tables import rich_table, write_errors
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Objective",
     "Predictions",
     "Run",
+    "Selection",
     "TrainConfig",
     "combine",
     "compare",
@@ -27,6 +29,7 @@ __all__ = [
     "predict",
     "resume",
     "rich_table",
+    "select",
     "train",
     "write_errors",
     "write_parity",

@@ -11,6 +11,7 @@ import numpy as np
 from mlpot import datasets, derivatives
 
 from .ahead import ahead
+from .disagreement import Disagreement, combine
 from .errors import MEAN_ONLY, ErrorRow, Predictions, error_rows, mean_only
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ def predict(
         if progress is not None:
             progress(done)
     return said
+
+
+def predict_all(
+    members: Sequence[Potential],
+    frames: Sequence[Frame],
+    batch_size: int = 8,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Predictions, Disagreement | None]:
+    """As `predict` for one potential; for several the mean and what they disagree about."""
+    said = [predict(one, frames, batch_size, progress) for one in members]
+    return (said[0], None) if len(said) == 1 else combine(frames, said)
 
 
 def check_elements(potential: Potential, frames: Sequence[Frame]) -> None:

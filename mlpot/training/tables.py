@@ -34,7 +34,8 @@ def format_number(value: float | None) -> str:
     return f"{value:.0e}"
 
 
-def _head_and_cells(rows: Sequence[ErrorRow]) -> tuple[list[str], list[list[str]]]:
+def error_cells(rows: Sequence[ErrorRow]) -> tuple[list[str], list[list[str]]]:
+    """Head and lines of a table: words, then mean absolute / root mean square errors."""
     shown = [quantity for quantity in _SHOWN if any(quantity.name in row.mae for row in rows)]
     head = ["set", "model", "type", "frames"]
     head += [f"{quantity.name.split('_')[0]}\n{quantity.unit}" for quantity in shown]
@@ -54,7 +55,7 @@ def rich_table(rows: Sequence[ErrorRow]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    head, cells = _head_and_cells(rows)
+    head, cells = error_cells(rows)
     table = Table(
         title=TITLE,
         title_justify="left",
@@ -75,7 +76,7 @@ def rich_table(rows: Sequence[ErrorRow]) -> Table:
 
 def html_table(rows: Sequence[ErrorRow]) -> str:
     """A table for a page: mean absolute / root mean square errors."""
-    head, cells = _head_and_cells(rows)
+    head, cells = error_cells(rows)
     lines = [f"<table><caption>{TITLE}</caption><thead><tr>"]
     lines += [f"<th>{html.escape(name).replace(chr(10), '<br>')}</th>" for name in head]
     lines.append("</tr></thead><tbody>")

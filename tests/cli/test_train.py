@@ -101,6 +101,8 @@ def test_eval_says_what_training_said(trained, tmp_path):
     assert {file.name for file in (tmp_path / "errors").iterdir()} == {
         "errors.csv",
         "errors.json",
+        "errors.tex",
+        "elements.csv",
         "parity.png",
     }
     found, expected = errors_in(tmp_path / "errors"), errors_in(folder / "run")
