@@ -5,10 +5,14 @@ from .batching import each
 from .block_linear import LinearPath, LinearSpec, block_linear, block_linear_pays
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
+from .directions import directions, lengths
 from .dispatch import Choice, Report, clear_report, forced, report
 from .edge_weights import edge_weights
 from .edges import EdgeIndex
 from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
+from .gate import gate
+from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
+from .interval_powers import IntervalSpec, interval_powers, locate
 from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum
@@ -16,11 +20,15 @@ from .segment_order import SegmentOrder
 
 __all__ = [
     "BACKENDS",
+    "GATE_FUNCTIONS",
     "Choice",
     "Constant",
     "ConvolutionPath",
     "ConvolutionSpec",
     "EdgeIndex",
+    "GateGroup",
+    "GateSpec",
+    "IntervalSpec",
     "LinearPath",
     "LinearSpec",
     "Report",
@@ -30,11 +38,16 @@ __all__ = [
     "clear_report",
     "convolution",
     "cos",
+    "directions",
     "each",
     "edge_weights",
     "exp",
     "forced",
+    "gate",
     "gather",
+    "interval_powers",
+    "lengths",
+    "locate",
     "radial_convolution",
     "report",
     "safe_norm",

@@ -99,12 +99,14 @@ _DERIVATIVES = {"sigmoid": _sigmoid_derivative, "silu": _silu_derivative, "tanh"
 
 
 @cache
-def _activation(function: str, order: int) -> Callable:
-    """A derivative as a primitive; its own derivative is the next one of the family."""
+def activation_derivative(function: str, order: int) -> Callable:
+    """A derivative of silu, sigmoid or tanh; its own derivative is the next one of the family."""
     if order > gpu.LARGEST_ORDER:
         return _BEYOND[function]
     plain = _PLAIN[function] if order == 0 else partial(_DERIVATIVES[function], order)
-    return unary(_values(function, order, plain), lambda x: _activation(function, order + 1)(x))
+    return unary(
+        _values(function, order, plain), lambda x: activation_derivative(function, order + 1)(x)
+    )
 
 
 def _sigmoid4(x):
@@ -121,7 +123,7 @@ def _tanh4(x):
 # The first derivatives beyond the kernels, of functions that have every derivative.
 _BEYOND = {
     "sigmoid": _sigmoid4,
-    "silu": lambda x: x * _sigmoid4(x) + 4.0 * _activation("sigmoid", 3)(x),
+    "silu": lambda x: x * _sigmoid4(x) + 4.0 * activation_derivative("sigmoid", 3)(x),
     "tanh": _tanh4,
 }
 
@@ -147,17 +149,17 @@ def cos(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
 
 def sigmoid(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """1 / (1 + e^-x)."""
-    return _activation("sigmoid", 0)(x)
+    return activation_derivative("sigmoid", 0)(x)
 
 
 def silu(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """x sigmoid(x)."""
-    return _activation("silu", 0)(x)
+    return activation_derivative("silu", 0)(x)
 
 
 def tanh(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """Hyperbolic tangent."""
-    return _activation("tanh", 0)(x)
+    return activation_derivative("tanh", 0)(x)
 
 
 def safe_norm(

@@ -98,7 +98,11 @@ class PointConvolution(mlx.nn.Module):
                 self.alpha.weight = alpha_start * mx.random.normal(self.alpha.weight.shape)
         elif mixing == "angle":
             self.lin3 = product(mid, o3.Irreps("0e"))
-        self._mask = kernels.Constant(_component_major_mask(self.sc, self.irreps_node_output))
+        mask = _component_major_mask(self.sc, self.irreps_node_output)
+        #: Columns that the self connection reaches; None: all.
+        self._mask = None
+        if not mask.all():
+            self._mask, self._rest = kernels.Constant(mask), kernels.Constant(1.0 - mask)
 
     @property
     def radial_network(self) -> FullyConnectedNet:
@@ -130,14 +134,18 @@ class PointConvolution(mlx.nn.Module):
         weights = self.radial_table.weights(self.fc, edge_scalars)
         summed = self._messages(sent, edge_attr, weights, edges)
         got = self.lin2(summed, node_attr)
-        mask = self._mask(got.dtype)
         if self.mixing == "alpha":
-            return own + ((1.0 - mask) + self.alpha(summed, node_attr) * mask) * got
+            return own + self._where_own(self.alpha(summed, node_attr), got)
         if self.mixing == "angle":
             angle = 0.1 * self.lin3(summed, node_attr)
-            return kernels.cos(angle) * own + ((1.0 - mask) + kernels.sin(angle) * mask) * got
-        turned = (1.0 - mask) + math.cos(math.pi / 8) * mask
-        return math.sin(math.pi / 8) * own + turned * got
+            return kernels.cos(angle) * own + self._where_own(kernels.sin(angle), got)
+        return math.sin(math.pi / 8) * own + self._where_own(math.cos(math.pi / 8), got)
+
+    def _where_own(self, factor: mx.array | float, got: mx.array) -> mx.array:
+        """``got`` times the factor, in columns that the self connection reaches."""
+        if self._mask is None:
+            return factor * got
+        return (self._rest(got.dtype) + factor * self._mask(got.dtype)) * got
 
     def __call__(
         self,

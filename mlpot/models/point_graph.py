@@ -25,6 +25,7 @@ class PointGraph:
         order: (n_edges,), where each edge was in the given list.
         batch: (n_nodes,), graph of each node.
         n_graphs: number of graphs.
+        batch_order: of ``batch``, where it is nondecreasing.
     """
 
     vectors: Float[mx.array, "n_edges 3"]
@@ -32,12 +33,14 @@ class PointGraph:
     order: Int[mx.array, " n_edges"]
     batch: Int[mx.array, " n_nodes"]
     n_graphs: int
+    batch_order: kernels.SegmentOrder | None = None
 
     def pool(
         self, features: Float[mx.array, "n_nodes dim"], num_nodes: float
     ) -> Float[mx.array, "n_graphs dim"]:
         """Sum over the nodes of each graph, divided by sqrt(num_nodes)."""
-        return kernels.segment_sum(features, self.batch, self.n_graphs) / num_nodes**0.5
+        summed = kernels.segment_sum(features, self.batch, self.n_graphs, self.batch_order)
+        return summed / num_nodes**0.5
 
 
 def point_graph(data: Mapping[str, Any], max_radius: float) -> PointGraph:
@@ -80,7 +83,8 @@ def point_graph(data: Mapping[str, Any], max_radius: float) -> PointGraph:
         of_edge = mx.array(batch[np.array(edges.receivers)].astype(np.int32))
         rows = kernels.gather(shifts.astype(positions.dtype), order)
         vectors = vectors + mx.sum(rows[:, :, None] * kernels.gather(cells, of_edge), axis=1)
-    return PointGraph(vectors, edges, order, mx.array(batch.astype(np.int32)), n_graphs)
+    ordered = kernels.SegmentOrder() if np.all(np.diff(batch) >= 0) else None
+    return PointGraph(vectors, edges, order, mx.array(batch.astype(np.int32)), n_graphs, ordered)
 
 
 def _all_neighbors(positions: np.ndarray, batch: np.ndarray, max_radius: float):

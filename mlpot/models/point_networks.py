@@ -170,7 +170,7 @@ class PointNetwork(mlx.nn.Module):
                 raise ValueError("edge_attr belongs to the edges of edge_index; give both")
             own = kernels.gather(needed(data, "edge_attr"), points.order)
             attributes = mx.concatenate([own, attributes], axis=1)
-        length = kernels.safe_norm(points.vectors)
+        length = kernels.lengths(points.vectors)
         return attributes, RadialEdges(self.radial, length, self.radial_strategy)
 
 

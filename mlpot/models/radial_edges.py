@@ -109,8 +109,5 @@ class RadialEdges:
     def located(self, grid: RadialGrid) -> tuple[mx.array, mx.array]:
         """First row of the table (n_edges,) int32 and powers (n_edges, 6) of each edge."""
         if grid.n_intervals not in self._located:
-            index, powers = grid.locate(self.length)
-            if self.kinds is not None:
-                index = index + self.kinds * grid.n_intervals
-            self._located[grid.n_intervals] = (index * powers.shape[1], powers)
+            self._located[grid.n_intervals] = grid.locate(self.length, self.kinds)
         return self._located[grid.n_intervals]

@@ -67,44 +67,26 @@ class RadialGrid:
         self.knots = np.concatenate(pieces)
         first_knots = np.concatenate([[0], np.cumsum([n + 1 for n in counts])])
         self._pieces = [(int(a), int(b)) for a, b in itertools.pairwise(first_knots)]
-        self._left, self._inverse = kernels.Constant(left), kernels.Constant(1.0 / self.widths)
         self._widths = kernels.Constant(self.widths[:, None])
-        self._starts = kernels.Constant(np.array(ends[:-1]))
-        self._steps = kernels.Constant(np.array(counts) / np.diff(ends))
-        first = np.concatenate([[0], np.cumsum(counts)])
-        self._first, self._last = kernels.Constant(first[:-1]), kernels.Constant(first[1:] - 1)
+        self._spec = kernels.IntervalSpec(self.cutoff, ends[:-1], counts, left, self.widths)
 
     def locate(
-        self, length: Float[mx.array, " n_edges"]
+        self, length: Float[mx.array, " n_edges"], kinds: Int[mx.array, " n_edges"] | None = None
     ) -> tuple[Int[mx.array, " n_edges"], Float[mx.array, "n_edges 6"]]:
-        """Interval of each length and the powers of t there; zeros from the cutoff on.
+        """First row of the table for each length, and the powers of t; zeros from the cutoff on.
 
-        The interval is a constant for derivatives, the powers have all of them. Where rounding
-        puts a length next to a knot into the neighbouring interval, its polynomial goes on.
+        The row is a constant for derivatives, the powers have all of them. Where rounding puts a
+        length next to a knot into the neighbouring interval, its polynomial goes on.
 
         Args:
             length: (n_edges,), Angstrom.
+            kinds: (n_edges,) int32, kind of each edge where the table has several.
 
         Returns:
-            (n_edges,) int32 and (n_edges, 6).
+            (n_edges,) int32, six rows an interval, and (n_edges, 6).
         """
-        dtype = length.dtype
-        fixed = mx.stop_gradient(length)
-        starts, steps = self._starts(dtype), self._steps(dtype)
-        first, last = self._first(mx.int32), self._last(mx.int32)
-        piece: mx.array = mx.zeros(fixed.shape, dtype=mx.int32)
-        if len(self._pieces) > 1:
-            piece = mx.sum((fixed[:, None] >= starts[1:]).astype(mx.int32), axis=1)
-        offset = mx.minimum(fixed, self.cutoff) - mx.take(starts, piece)
-        index = mx.floor(offset * mx.take(steps, piece)).astype(mx.int32) + mx.take(first, piece)
-        index = mx.clip(index, mx.take(first, piece), mx.take(last, piece))
-        inside = fixed < self.cutoff
-        t = (length - mx.take(self._left(dtype), index)) * mx.take(self._inverse(dtype), index)
-        t = mx.where(inside, t, mx.zeros_like(t))
-        powers = [inside.astype(dtype), t]
-        for m in range(2, ORDER):
-            powers.append(powers[m // 2] * powers[m - m // 2])
-        return index, mx.stack(powers, axis=1)
+        rows = kernels.locate(self._spec, length, kinds)
+        return rows, kernels.interval_powers(self._spec, length, rows)
 
     def coefficients(
         self,

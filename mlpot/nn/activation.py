@@ -12,7 +12,7 @@ from jaxtyping import Float
 from mlpot.o3 import Irreps
 from mlpot.o3.layout import split_columns
 
-from .normalization_constants import Convention, Function, activation_constant, resolve
+from .normalization_constants import Convention, Function, activation_constant, kernel_name, resolve
 
 
 class ScaledFunction:
@@ -24,12 +24,14 @@ class ScaledFunction:
 
     Attributes:
         parity: 1 for an even function, -1 for an odd one, 0 for neither.
+        name: of a function that gates have kernels for, else None.
     """
 
     def __init__(self, act: str | Function, normalization: Convention = "e3nn") -> None:
         self.function = resolve(act)
         self.constant = activation_constant(act, normalization)
         self.parity = _parity(self.function)
+        self.name = kernel_name(act)
 
     def __call__(self, x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
         """Values k f(x)."""

@@ -9,9 +9,16 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
+from mlpot import kernels
 from mlpot.kernels.splitting import split
 
-from .normalization_constants import Convention, Function, activation_constant, resolve
+from .normalization_constants import (
+    Convention,
+    Function,
+    activation_constant,
+    kernel_name,
+    resolve,
+)
 
 
 class _Layer(mlx.nn.Module):
@@ -75,6 +82,13 @@ class FullyConnectedNet(mlx.nn.Module):
                 scale *= variance_out**0.5
             self._scales.append((scale, activated))
         self._out_scale = after * variance_out**0.5 if self._scales[-1][1] else 1.0
+        name = None if act is None else kernel_name(act)
+        self._activations = None
+        if name is not None:
+            self._activations = [
+                kernels.GateSpec(width, width, (kernels.GateGroup(name, 1.0, width, 0, 0),))
+                for width in self.hs[1:]
+            ]
 
     def __call__(self, x: Float[mx.array, "*batch h_in"]) -> Float[mx.array, "*batch h_out"]:
         """Apply the network to the last axis."""
@@ -147,8 +161,15 @@ class FullyConnectedNet(mlx.nn.Module):
             scale, activated = self._scales[i]
             h = h @ (self[f"layer{i}"].weight.astype(h.dtype) * scale)
             if activated:
-                h = self.act(h)  # pyright: ignore[reportOptionalCall]
+                h = self._activated(h, i)
         return h
+
+    def _activated(self, h: mx.array, i: int) -> mx.array:
+        """Layer ``i`` after its activation, by one kernel where there is one."""
+        if self._activations is not None:
+            return kernels.gate(self._activations[i], h)
+        assert self.act is not None
+        return self.act(h)
 
     def _extra_repr(self) -> str:
         return " -> ".join(str(h) for h in self.hs)

@@ -10,6 +10,7 @@ import mlx.nn
 import numpy as np
 from jaxtyping import Float
 
+from mlpot import kernels
 from mlpot.o3 import Irreps
 from mlpot.o3.layout import (
     Layout,
@@ -22,6 +23,7 @@ from mlpot.o3.layout import (
 from mlpot.o3.tensor_product_sub import aligned
 
 from .activation import Activation
+from .gate_columns import gate_spec
 from .normalization_constants import Convention, Function
 
 
@@ -86,6 +88,15 @@ class Gate(mlx.nn.Module):
         ordered, place, _ = Irreps(parts).sort()
         self.irreps_in = ordered.simplify()
         self._members = _members(Irreps(parts), np.argsort(place, kind="stable"))
+        self._spec = None
+        if layout == "ir_mul":
+            self._spec = gate_spec(
+                self._members,
+                (scalars, self._scalars.acts),
+                (gates, self._gates.acts),
+                gated,
+                self._gate_widths,
+            )
 
     def __call__(
         self, features: Float[mx.array, "*batch dim_in"]
@@ -103,6 +114,8 @@ class Gate(mlx.nn.Module):
         n = int(np.prod(lead))
         if n == 0 or self.irreps_in.dim == 0:
             return mx.zeros((*lead, self.irreps_out.dim), dtype=features.dtype)
+        if self._spec is not None:
+            return kernels.gate(self._spec, features.reshape(n, -1)).reshape(*lead, -1)
         blocks = split_blocks(features.reshape(n, -1), self.irreps_in, self.layout)
         parts = self._cut(blocks, n)
         n_scalars, n_gates = len(self._scalars.irreps_in), len(self._gates.irreps_in)

@@ -65,6 +65,13 @@ def resolve(act: str | Function) -> Function:
     return act
 
 
+def kernel_name(act: str | Function) -> str | None:
+    """The name under which `mlpot.kernels.gate` has a function; None if it has not."""
+    function = resolve(act)
+    name = next((n for n, f in _FUNCTIONS.items() if f is function), None)
+    return name if name in kernels.GATE_FUNCTIONS else None
+
+
 def activation_constant(act: str | Function, convention: Convention = "e3nn") -> float:
     """The constant k of an activation, E[(k f(z))^2] = 1 for z ~ N(0, 1).
 

@@ -11,16 +11,13 @@ import mlx.nn as nn
 import numpy as np
 from jaxtyping import Float, Real
 
-from mlpot.kernels import Constant
+from mlpot.kernels import Constant, directions
 from mlpot.kernels.splitting import split
 
 from .arrays import check_last_axis
 from .irrep import Irrep
 from .irreps import Irreps
 from .solid_harmonics import solid_harmonics
-
-# Shorter vectors than this have no direction: their harmonics with l > 0 are zero.
-_SHORTEST = 1e-12
 
 
 def spherical_harmonics(
@@ -108,7 +105,7 @@ class SphericalHarmonics(nn.Module):
             return mx.zeros((*x.shape[:-1], 0), dtype=x.dtype)
         vectors = x.reshape(-1, 3)
         if self.normalize:
-            vectors = _directions(vectors)
+            vectors = directions(vectors)
         values = solid_harmonics(self._lmax, vectors, self.use_custom_kernel)
         if self._degrees != tuple(range(self._lmax + 1)):
             pieces = split(values, [2 * l + 1 for l in range(self._lmax + 1)])
@@ -149,15 +146,6 @@ def degree_factors(degrees: Iterable[int], normalization: str) -> np.ndarray:
         "norm": lambda l: 1.0 / sqrt(2 * l + 1),
     }[normalization]
     return np.array([factor(l) for l in degrees for _ in range(2 * l + 1)])
-
-
-def _directions(vectors: mx.array) -> mx.array:
-    # The argument is made safe before the root: a root of zero gives NaN derivatives even where
-    # its value is not used.
-    squared = mx.sum(vectors * vectors, axis=1, keepdims=True)
-    is_short = squared < _SHORTEST**2
-    root = mx.sqrt(mx.where(is_short, mx.ones_like(squared), squared))
-    return mx.where(is_short, mx.zeros_like(vectors), vectors / root)
 
 
 def _irreps(irreps_out, irreps_in) -> tuple[Irreps, Irreps]:

@@ -3,8 +3,11 @@
 from .compilation import compiled_together
 from .convolution import convolution, convolution_refusal
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
+from .directions import directions, directions_refusal
 from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_refusal
+from .gate import gate, gate_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
+from .interval_powers import interval_powers, interval_refusal, locate
 from .radial_convolution import radial_convolution, radial_convolution_refusal
 from .refusals import offers, refusal
 from .segment import (
@@ -28,10 +31,17 @@ __all__ = [
     "convolution",
     "convolution_refusal",
     "device_refusal",
+    "directions",
+    "directions_refusal",
+    "gate",
+    "gate_refusal",
     "gather",
     "gather_refusal",
     "grid_refusal",
+    "interval_powers",
+    "interval_refusal",
     "literal",
+    "locate",
     "offers",
     "radial_convolution",
     "radial_convolution_refusal",

@@ -53,6 +53,12 @@ def _value(function: str, order: int) -> tuple[str, str]:
     return _LOGISTIC, "v * d0" if order == 0 else f"v * d{order} + {order}.0f * d{order - 1}"
 
 
+def derivative_function(function: str, order: int) -> str:
+    """Text of the derivative as a helper ``<function>_<order>(v)`` for a header."""
+    statements, value = _value(function, order)
+    return f"FUNCTION float {function}_{order}(float v) {{{statements}return {value};}}\n"
+
+
 @cache
 def kernel(function: str, order: int, dtype: mx.Dtype) -> GeneratedKernel:
     """The kernel of a derivative, elementwise over an array ``x`` of a number type."""

@@ -5,6 +5,8 @@ kept in the user's cache folder. Where that is not possible, :func:`available` i
 :func:`why_not` says why, and plain MLX takes over.
 """
 
+from .gate_values import gate
+from .interval_values import interval_powers, locate
 from .item_values import HarmonicValues, item_product
 from .loader import (
     CacheState,
@@ -23,6 +25,7 @@ from .values import (
     ELEMENTARY_FUNCTIONS,
     block_linear,
     convolution,
+    directions,
     elementary,
     gather,
     segment_sum,
@@ -40,10 +43,14 @@ __all__ = [
     "build",
     "cache_state",
     "convolution",
+    "directions",
     "edge_weights",
     "elementary",
+    "gate",
     "gather",
+    "interval_powers",
     "item_product",
+    "locate",
     "num_threads",
     "radial_convolution",
     "refusal",

@@ -122,3 +122,14 @@ def segment_sum(
 def elementary(name: str, x: Shaped[mx.array, "*shape"]) -> Shaped[mx.array, "*shape"]:
     """A function of ``ELEMENTARY_FUNCTIONS``, elementwise."""
     return native_module().elementary(name, x)
+
+
+def directions(kind: str, order: int, arrays: Sequence[mx.array]) -> mx.array:
+    """A map of vectors, see `mlpot.kernels.directions`.
+
+    Args:
+        kind: "direction", "length" or "length_adjoint".
+        order: of the derivative, at most 3.
+        arrays: v (n, 3), for "length_adjoint" g (n,), and the directions (n, 3).
+    """
+    return native_module().directions(kind, order, list(arrays))

@@ -43,5 +43,5 @@ def test_energy_and_forces():
         assert np.abs(error).max() < 1e-6
     assert_close(found.forces, wanted.forces, 1e-5)
     ran = {choice.primitive.split(".")[0] for choice in report if choice.backend == "metal"}
-    assert ran >= {"harmonics", "gather", "segment_sum", "block_linear", "elementary"}
+    assert ran >= {"harmonics", "gather", "segment_sum", "block_linear", "gate", "length"}
     assert len(device.kernels) > 10

@@ -10,6 +10,7 @@
 #include "linear_primitive.h"
 #include "primitives.h"
 #include "radial_primitives.h"
+#include "row_module.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -134,6 +135,7 @@ NB_MODULE(_mlpot_native, m) {
         return mlpot::Elementary::make(function_named(name), x, cpu_stream(s));
       },
       "name"_a, "x"_a, "stream"_a = nb::none());
+  mlpot::define_row_functions(m);
   mlpot::define_item_functions(m);
   m.def("set_num_threads", &mlpot::set_num_threads, "n"_a);
   m.def("num_threads", &mlpot::num_threads);
