@@ -157,7 +157,8 @@ class TrainConfig(StrictModel):
     record_steps: Literal["auto", "on", "off"] = key(
         "auto",
         "Record the operations of a step for sizes of batches that come again, instead of building "
-        "them anew; batches are then padded to few sizes. auto: on GPUs.",
+        "them anew; batches are then padded to few sizes. auto: on GPUs, and on CPUs for batches "
+        "of fewer than about 2000 pairs of neighbours.",
     )
 
     keys: KeysSection = key(KeysSection(), "Names of the labels in the data files.")

@@ -136,7 +136,7 @@ def resume_one(path: str | os.PathLike[str], console: Console | None = None) -> 
 def _run(trainer: Trainer, console: Console) -> Run:
     config, folder = trainer.config, trainer.folder
     view = ProgressView(
-        console, config.max_num_epochs, len(trainer.train_batches), trainer.progress.step
+        console, config.max_num_epochs, trainer.steps_per_epoch, trainer.progress.step
     )
     with view:
         reason = trainer.run(view)

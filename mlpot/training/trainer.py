@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+#: On CPUs, batches with fewer edges take longer to build in Python than padding costs: steps of up
+#: to 24 ethanol molecules, or of one cell of 32 copper atoms, became 1.4 to 2.7 times as fast.
+_FEW_EDGES = 2000
+_SAMPLE = 100  # frames that tell how large a batch is
+
 _AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
 
 
@@ -111,9 +116,13 @@ class Trainer:
     @property
     def _records(self) -> bool:
         """Whether steps are recorded."""
-        wanted = self.config.record_steps
-        on_gpu = mx.default_device().type == mx.DeviceType.gpu
-        return wanted == "on" or (wanted == "auto" and on_gpu)
+        if self.config.record_steps != "auto":
+            return self.config.record_steps == "on"
+        if mx.default_device().type == mx.DeviceType.gpu:
+            return True
+        sample = self.data.train[:_SAMPLE]
+        n_atoms = self.config.batch_size * sum(frame.n_atoms for frame in sample) / len(sample)
+        return n_atoms * self.potential.config.avg_num_neighbors < _FEW_EDGES
 
     @property
     def _pads(self) -> bool:
