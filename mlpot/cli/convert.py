@@ -44,6 +44,16 @@ def convert(
         float | None,
         typer.Option(help="Store neighbour lists up to this distance, too (Angstrom; .h5 only)."),
     ] = None,
+    hvps_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Add Hessian-vector products of this potential along random directions, as labels "
+            "for another one to learn from.",
+        ),
+    ] = None,
+    hvps: Annotated[int, typer.Option(min=1, help="Directions a frame for --hvps-from.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the directions for --hvps-from.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace OUT where it exists.")
     ] = False,
@@ -53,6 +63,8 @@ def convert(
     Labels end in eV, eV/Angstrom and eV/Angstrom^3; virials become stresses. Examples:
 
     mlpot convert rmd17_ethanol.npz ethanol.h5 --energy-unit kcal/mol
+
+    mlpot convert small.xyz taught.h5 --hvps-from nequix-mp-1 --hvps 4
 
     mlpot convert nequix-mp-1.nqx nequix-mp-1.safetensors
     """
@@ -85,11 +97,18 @@ def convert(
         "config_type_key": config_type_key,
     }
     census = datasets.Census()
-    provenance = {
+    provenance: dict = {
         "converted_from": [_origin(file) for file in files],
         "options": {key: value for key, value in options.items() if value is not None},
     }
-    frames = census.watch(datasets.iterate(files, **options))
+    read = datasets.iterate(files, **options)
+    if hvps_from is not None:
+        import mlpot
+        from mlpot.training import label_hvps
+
+        provenance["hvps"] = {"model": hvps_from, "directions": hvps, "seed": seed}
+        read = label_hvps(read, mlpot.load(hvps_from), hvps, seed)
+    frames = census.watch(read)
     count = datasets.write(target, frames, provenance, neighbors)
     typer.echo(census.summary())
     typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")

@@ -18,12 +18,15 @@ _DEFAULT_KEYS = {
     "forces": ("REF_forces", "forces"),
     "stress": ("REF_stress", "stress"),
     "virials": ("REF_virials", "REF_virial", "virials", "virial"),
+    "hvp_vectors": ("REF_hvp_vectors", "hvp_vectors"),
+    "hvps": ("REF_hvps", "hvps"),
 }
 _WEIGHTS = {
     "weight": ("config_weight",),
     "energy_weight": ("config_energy_weight",),
     "forces_weight": ("config_forces_weight", "config_force_weight"),
     "stress_weight": ("config_stress_weight", "config_virials_weight"),
+    "hvps_weight": ("config_hvps_weight",),
 }
 _SAME = 1e-2  # relative difference above which stress and virials are called contradictory
 
@@ -37,6 +40,8 @@ class Keys:
         forces_key: forces.
         stress_key: stress, (3, 3), (9,) or Voigt (6,).
         virials_key: virials, ``-volume * stress``.
+        hvp_vectors_key: directions, 3 k numbers an atom.
+        hvps_key: the Hessian of the energy times these, 3 k numbers an atom.
         config_type_key: name of the kind of frame.
     """
 
@@ -44,6 +49,8 @@ class Keys:
     forces_key: str | None = None
     stress_key: str | None = None
     virials_key: str | None = None
+    hvp_vectors_key: str | None = None
+    hvps_key: str | None = None
     config_type_key: str = "config_type"
 
     def candidates(self, label: str) -> tuple[str, ...]:
@@ -73,7 +80,7 @@ class Units:
         self.factors()  # names are checked before anything is read
 
     def factors(self) -> dict[str, float]:
-        """What energies, lengths, forces and stresses are multiplied with."""
+        """What energies, lengths, forces, stresses and second derivatives are multiplied with."""
         energy = units.energy_factor(self.energy_unit or "eV")
         length = units.length_factor(self.length_unit or "Angstrom")
         forces = energy / length
@@ -87,7 +94,14 @@ class Units:
         stress = energy / length**3
         if self.stress_unit is not None:
             stress = units.stress_factor(self.stress_unit)
-        return {"energy": energy, "length": length, "forces": forces, "stress": stress}
+        return {
+            "energy": energy,
+            "length": length,
+            "forces": forces,
+            "stress": stress,
+            "hvps": forces / length,
+            "hvp_vectors": 1.0,
+        }
 
     @property
     def given(self) -> bool:
@@ -125,6 +139,10 @@ class AtomsReader:
         energy = self._label(places, "energy", source)
         forces = self._label(places, "forces", source)
         stress = self._stress(atoms, places, notes, source)
+        vectors, products = (
+            _per_atom(self._label(places, name, source), len(atoms))
+            for name in ("hvp_vectors", "hvps")
+        )
         weights = {name: _first(places, keys, 1.0)[1] for name, keys in _WEIGHTS.items()}
         config_type = _first(places, (self.keys.config_type_key,), "Default")[1]
         return Frame(
@@ -138,6 +156,8 @@ class AtomsReader:
             config_type=str(config_type),
             source=source,
             notes=tuple(notes),
+            hvp_vectors=vectors,
+            hvps=products,
             **weights,
         )
 
@@ -187,6 +207,13 @@ class AtomsReader:
         return key if key is not None and key not in self.used else None
 
 
+def _per_atom(rows, n_atoms: int):
+    """(n_atoms, 3 k) numbers of a file as (k, n_atoms, 3); other shapes stay for `Frame`."""
+    if rows is None or rows.ndim != 2 or len(rows) != n_atoms or rows.shape[1] % 3:
+        return rows
+    return rows.reshape(n_atoms, -1, 3).swapaxes(0, 1)
+
+
 def _places(atoms: Atoms) -> list[dict]:
     """Where labels can be, in the order in which they are looked for."""
     info = atoms.info
@@ -217,6 +244,11 @@ def to_atoms(frame: Frame) -> Atoms:
         results["stress"] = voigt_stress(frame.stress)
     if results:
         atoms.calc = SinglePointCalculator(atoms, **results)
+    for name in ("hvp_vectors", "hvps"):
+        rows = getattr(frame, name)
+        if rows is not None:
+            flat = rows.swapaxes(0, 1).reshape(frame.n_atoms, -1)
+            atoms.set_array(_DEFAULT_KEYS[name][0], flat)
     if frame.config_type != "Default":
         atoms.info["config_type"] = frame.config_type
     for name, keys in _WEIGHTS.items():

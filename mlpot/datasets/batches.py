@@ -51,6 +51,7 @@ class Batches:
         shuffle: False keeps the order of the frames.
         pad: pad to buckets; every batch then has ``batch_size + 1`` graphs (of its share).
         cache: keep neighbour lists in memory after their first use, up to a gibibyte.
+        type_weights: factors of the weights of frames by their ``config_type``; 1 for others.
         part: ``(k, n)``: only the k-th of n shares of every batch, for processes that compute a
             batch together. A share without frames holds one frame without labels.
 
@@ -70,6 +71,7 @@ class Batches:
         shuffle: bool = True,
         pad: bool = True,
         cache: bool = True,
+        type_weights: Mapping[str, float] | None = None,
         part: tuple[int, int] = (0, 1),
     ):
         if len(frames) == 0:
@@ -78,7 +80,7 @@ class Batches:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if not 0 <= part[0] < part[1]:
             raise ValueError(f"there is no share {part[0]} of {part[1]}")
-        self.part = part
+        self.part, self.type_weights = part, dict(type_weights or {})
         self.frames, self.batch_size, self.cutoff = frames, batch_size, cutoff
         self.E0s = None if E0s is None else dict(E0s)
         self.dtype, self.seed, self.shuffle, self.pad = dtype, seed, shuffle, pad
@@ -104,7 +106,7 @@ class Batches:
         """
         order = self.order(epoch)
         for step in range(start, len(self)):
-            yield self._batch(order[step * self.batch_size : (step + 1) * self.batch_size])
+            yield self._batch(order[step * self.batch_size : (step + 1) * self.batch_size], epoch)
 
     def __iter__(self) -> Iterator[Batch]:
         return self.epoch(0)
@@ -124,12 +126,17 @@ class Batches:
                 self._cache[index] = found
         return found
 
-    def _batch(self, indices: np.ndarray) -> Batch:
+    def _frame(self, index: int) -> Frame:
+        frame = self.frames[index]
+        factor = self.type_weights.get(frame.config_type, 1.0)
+        return frame if factor == 1.0 else frame.replace(weight=factor * frame.weight)
+
+    def _batch(self, indices: np.ndarray, epoch: int) -> Batch:
         number, of = self.part
         # Every n-th, so that shares are alike where frames of a batch are in some order.
         own = indices[number::of]
         picks = [int(i) for i in (own if len(own) else indices[:1])]
-        frames = [self.frames[i] for i in picks]
+        frames = [self._frame(i) for i in picks]
         graph, labels = collate(
             frames,
             self.cutoff,
@@ -138,6 +145,7 @@ class Batches:
             pad=self.pad,
             n_graphs=-(-self.batch_size // of) + 1,
             host_graphs=[self._host_graph(i, f) for i, f in zip(picks, frames, strict=True)],
+            turn=epoch,
         )
         if len(own) == 0:
             labels, picks = labels.unknown(), []

@@ -60,6 +60,7 @@ def collate(
     n_edges: int | None = None,
     n_graphs: int | None = None,
     host_graphs: Sequence[HostGraph] | None = None,
+    turn: int = 0,
 ) -> tuple[Graph, Labels]:
     """Join frames into one graph with labels.
 
@@ -77,6 +78,8 @@ def collate(
         n_edges: edges after padding.
         n_graphs: graphs after padding.
         host_graphs: results of `host_graph` for these frames, to save their computation.
+        turn: of the Hessian-vector products of each frame the one of this number is taken, counted
+            round and round.
 
     Returns:
         The graph and its labels, of the same sizes.
@@ -91,17 +94,23 @@ def collate(
     joined = HostGraph.join(parts)
     if pad:
         joined = host_pad(joined, n_atoms, n_edges, n_graphs)
-    return joined.to_graph(dtype), _labels(frames, joined, E0s, dtype)
+    return joined.to_graph(dtype), _labels(frames, joined, E0s, dtype, turn)
 
 
 def _labels(
-    frames: list[Frame], joined: HostGraph, E0s: Mapping[int, float] | None, dtype: mx.Dtype
+    frames: list[Frame],
+    joined: HostGraph,
+    E0s: Mapping[int, float] | None,
+    dtype: mx.Dtype,
+    turn: int,
 ) -> Labels:
     n_graphs, n_atoms, n_frames = len(joined.cells), len(joined.numbers), len(frames)
     sizes = [f.n_atoms for f in frames]
     energy, stress = np.zeros(n_graphs), np.zeros((n_graphs, 3, 3))
     forces = np.zeros((n_atoms, 3))
     forces_mask, forces_weight = np.zeros(n_atoms, bool), np.zeros(n_atoms)
+    vectors, products = np.zeros((n_atoms, 3)), np.zeros((n_atoms, 3))
+    products_mask, products_weight = np.zeros(n_atoms, bool), np.zeros(n_atoms)
     masks = {name: np.zeros(n_graphs, bool) for name in ("energy", "stress")}
     counts = np.ones(n_graphs)
     weights = {name: np.zeros(n_graphs) for name in ("energy", "stress")}
@@ -116,6 +125,10 @@ def _labels(
         forces_weight[atoms] = frame.weight * frame.forces_weight
         if frame.forces is not None:
             forces[atoms], forces_mask[atoms] = frame.forces, True
+        if frame.hvp_vectors is not None and frame.hvps is not None:
+            number = turn % len(frame.hvps)
+            vectors[atoms], products[atoms] = frame.hvp_vectors[number], frame.hvps[number]
+            products_mask[atoms], products_weight[atoms] = True, frame.weight * frame.hvps_weight
         # A stress is compared per volume: without three periodic directions there is none.
         if frame.stress is not None and frame.pbc.all():
             stress[k], masks["stress"][k] = frame.stress, True
@@ -134,4 +147,8 @@ def _labels(
         energy_weight=floats(weights["energy"]),
         forces_weight=floats(forces_weight),
         stress_weight=floats(weights["stress"]),
+        hvp_vectors=floats(vectors),
+        hvps=floats(products),
+        hvps_mask=mx.array(products_mask),
+        hvps_weight=floats(products_weight),
     )

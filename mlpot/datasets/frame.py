@@ -66,6 +66,9 @@ class Frame:
         energy_weight: factor of its energy.
         forces_weight: factor of its forces.
         stress_weight: factor of its stress.
+        hvp_vectors: (k, n_atoms, 3) or (n_atoms, 3), directions v without unit.
+        hvps: of the same shape, the Hessian of the energy times each of them, eV/Angstrom^2.
+        hvps_weight: factor of these.
         source: where it comes from, ``file:index``; used in messages.
         notes: what a reader noticed on the way, for the summary.
 
@@ -85,6 +88,9 @@ class Frame:
     energy_weight: float
     forces_weight: float
     stress_weight: float
+    hvp_vectors: np.ndarray | None
+    hvps: np.ndarray | None
+    hvps_weight: float
     source: str
     notes: tuple[str, ...]
 
@@ -104,6 +110,9 @@ class Frame:
         stress_weight: Any = 1.0,
         source: str = "",
         notes: tuple[str, ...] = (),
+        hvp_vectors: Any = None,
+        hvps: Any = None,
+        hvps_weight: Any = 1.0,
     ):
         self.source, self.notes, self.config_type = source, notes, config_type
         self.numbers = np.asarray(numbers).astype(np.int64)
@@ -125,6 +134,8 @@ class Frame:
         self.energy_weight = self._weight("energy_weight", energy_weight)
         self.forces_weight = self._weight("forces_weight", forces_weight)
         self.stress_weight = self._weight("stress_weight", stress_weight)
+        self.hvp_vectors, self.hvps = self._products(hvp_vectors, hvps)
+        self.hvps_weight = self._weight("hvps_weight", hvps_weight)
 
     def _stress(self, stress: Any) -> np.ndarray:
         try:
@@ -133,6 +144,23 @@ class Frame:
             raise self._error(f"stress {error}") from None
         full = self._array("stress", full, (3, 3))
         return (full + full.T) / 2
+
+    def _products(self, vectors: Any, products: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Directions and Hessian-vector products, (k, n_atoms, 3) each."""
+        if vectors is None and products is None:
+            return None, None
+        if vectors is None or products is None:
+            missing = "hvp_vectors" if vectors is None else "hvps"
+            raise self._error(f"{missing} is missing: products need the vectors they belong to")
+        n = np.ndim(vectors) - 2
+        shape = (*np.shape(vectors)[:n], self.n_atoms, 3)
+        if n not in (0, 1) or 0 in shape:
+            raise self._error(
+                f"hvp_vectors has shape {np.shape(vectors)}; expected (k, {self.n_atoms}, 3)"
+            )
+        pair = self._array("hvp_vectors", vectors, shape), self._array("hvps", products, shape)
+        first, second = (array.reshape(-1, self.n_atoms, 3) for array in pair)
+        return first, second
 
     def _weight(self, name: str, value: Any) -> float:
         number = float(self._array(name, value, ()))

@@ -23,6 +23,8 @@ from .hdf5_layout import (
     ENERGY,
     FORCES,
     FORMAT,
+    HVP_COLUMNS,
+    HVPS,
     NEIGHBOR_COLUMNS,
     NEIGHBORS,
     POINTERS,
@@ -82,6 +84,10 @@ class HDF5Dataset(Sequence[Frame]):
                 self._layout = (*COLUMNS, *NEIGHBOR_COLUMNS)
                 self.neighbor_cutoff = float(self._file[NEIGHBORS].attrs["cutoff"])
                 n_edges = int(self._file["neighbors/edge_ptr"][-1])
+            n_products = 0
+            if HVPS in self._file:
+                self._layout = (*self._layout, *HVP_COLUMNS)
+                n_products = int(self._file["hvps/row_ptr"][-1])
             self._columns = {column.name: self._file[column.name] for column in self._layout}
             #: Digests of all arrays, as JSON.
             self.digests = str(attributes["sha256"])
@@ -92,6 +98,7 @@ class HDF5Dataset(Sequence[Frame]):
         except (OSError, KeyError, ValueError) as error:
             raise self._damaged(error) from None
         sizes = {"frame": self._n_frames, "atom": n_atoms, "edge": n_edges}
+        sizes["product"] = n_products
         for column in self._layout:
             expected = sizes[column.per] + (column.name in POINTERS)
             if len(self._columns[column.name]) != expected:
@@ -155,9 +162,29 @@ class HDF5Dataset(Sequence[Frame]):
                     forces_weight=weights[2],
                     stress_weight=weights[3],
                     source=f"{self.path}:{index}",
+                    **self._products(index, atoms.stop - atoms.start),
                 )
             )
         return frames
+
+    @property
+    def has_products(self) -> bool:
+        """Whether Hessian-vector products of any frame are stored."""
+        return HVP_COLUMNS[0].name in self._columns
+
+    def _products(self, index: int, n_atoms: int) -> dict[str, Any]:
+        """Hessian-vector products of a frame as arguments of `Frame`."""
+        if not self.has_products:
+            return {}
+        first, last = self._read("hvps/row_ptr", slice(index, index + 2))
+        if first == last:
+            return {}
+        rows = slice(int(first), int(last))
+        return {
+            "hvp_vectors": self._read("hvps/vectors", rows).reshape(-1, n_atoms, 3),
+            "hvps": self._read("hvps/products", rows).reshape(-1, n_atoms, 3),
+            "hvps_weight": float(self._read("hvps/weights", slice(index, index + 1))[0]),
+        }
 
     def _read(self, name: str, rows: slice) -> np.ndarray:
         try:

@@ -27,6 +27,13 @@ and, where neighbour lists were asked for,
     /neighbors/receivers (n_edges,) int32
     /neighbors/shifts    (n_edges, 3) int16, for positions from `mlpot.graph.reduce_positions`
 
+and, where there are Hessian-vector products,
+
+    /hvps/row_ptr        (n_frames + 1,) int64; k products of a frame are k n_atoms rows
+    /hvps/vectors        (n_rows, 3) float64, directions without unit
+    /hvps/products       (n_rows, 3) float64, eV/Angstrom^2
+    /hvps/weights        (n_frames,) float64
+
 Every array is chunked, compressed and carries a Fletcher-32 checksum that HDF5 checks at each read.
 """
 
@@ -49,7 +56,7 @@ class Column:
         name: path in the file.
         dtype: numpy type.
         shape: shape of a row.
-        per: of what there is a row: "frame", "atom" or "edge".
+        per: of what there is a row: "frame", "atom", "edge" or "product".
         chunk: rows of a chunk; small enough for cheap random access.
     """
 
@@ -81,5 +88,12 @@ NEIGHBOR_COLUMNS = (
     Column("neighbors/receivers", "i4", (), "edge", 8192),
     Column("neighbors/shifts", "i2", (3,), "edge", 8192),
 )
+HVPS = "hvps"
+HVP_COLUMNS = (
+    Column("hvps/row_ptr", "i8", (), "frame", 4096),
+    Column("hvps/vectors", "f8", (3,), "product", 1024),
+    Column("hvps/products", "f8", (3,), "product", 1024),
+    Column("hvps/weights", "f8", (), "frame", 4096),
+)
 #: Arrays with one row more than there are frames.
-POINTERS = ("atom_ptr", "neighbors/edge_ptr")
+POINTERS = ("atom_ptr", "neighbors/edge_ptr", "hvps/row_ptr")

@@ -22,12 +22,14 @@ from .hdf5_layout import (
     ENERGY,
     FORCES,
     FORMAT,
+    HVP_COLUMNS,
     NEIGHBOR_COLUMNS,
     NEIGHBORS,
     POINTERS,
     STRESS,
     UNITS,
     VERSION,
+    Column,
 )
 
 _FLUSH_ATOMS = 65_536
@@ -69,8 +71,12 @@ class HDF5Writer:
             if name in self._rows:
                 self._rows[name].append([0])
         self._hashes = {column.name: hashlib.sha256() for column in self._columns}
-        self.n_frames = self.n_atoms = self.n_edges = self._waiting = 0
-        for column in self._columns:
+        self.n_frames = self.n_atoms = self.n_edges = self.n_products = self._waiting = 0
+        self._create(self._columns)
+        return self
+
+    def _create(self, columns: Iterable[Column]) -> None:
+        for column in columns:
             self._file.create_dataset(
                 column.name,
                 shape=(0, *column.shape),
@@ -82,7 +88,6 @@ class HDF5Writer:
                 shuffle=True,
                 fletcher32=True,
             )
-        return self
 
     def append(self, frame: Frame) -> None:
         """Add a frame at the end."""
@@ -121,10 +126,35 @@ class HDF5Writer:
                 "neighbors/receivers": graph.receivers,
                 "neighbors/shifts": graph.shifts,
             }
+        row |= self._products(frame)
         for name, value in row.items():
             self._rows[name].append(value)
         if self._waiting >= _FLUSH_ATOMS:
             self._flush()
+
+    def _products(self, frame: Frame) -> dict[str, Any]:
+        """Rows of Hessian-vector products; their arrays are made for the first frame with some."""
+        if frame.hvps is None and HVP_COLUMNS[0].name not in self._rows:
+            return {}
+        if HVP_COLUMNS[0].name not in self._rows:
+            self._columns = (*self._columns, *HVP_COLUMNS)
+            self._create(HVP_COLUMNS)
+            self._rows |= {column.name: [] for column in HVP_COLUMNS}
+            self._hashes |= {column.name: hashlib.sha256() for column in HVP_COLUMNS}
+            before = self.n_frames - 1
+            self._rows["hvps/row_ptr"].append([0] * (before + 1))
+            self._rows["hvps/weights"].append([1.0] * before)
+        rows = np.zeros((2, 0, 3))
+        if frame.hvps is not None and frame.hvp_vectors is not None:
+            rows = np.stack([frame.hvp_vectors, frame.hvps]).reshape(2, -1, 3)
+        self.n_products += rows.shape[1]
+        self._waiting += rows.shape[1]
+        return {
+            "hvps/row_ptr": [self.n_products],
+            "hvps/vectors": rows[0],
+            "hvps/products": rows[1],
+            "hvps/weights": [frame.hvps_weight],
+        }
 
     def _flush(self) -> None:
         for column in self._columns:

@@ -24,6 +24,10 @@ class Labels:
         energy_weight: (n_graphs,), frame weight times energy weight; 0 for padding.
         forces_weight: (n_atoms,), the same for forces, one entry an atom.
         stress_weight: (n_graphs,), the same for stress.
+        hvp_vectors: (n_atoms, 3), one direction for each structure.
+        hvps: (n_atoms, 3), Hessian of the energy times that direction, eV/Angstrom^2.
+        hvps_mask: (n_atoms,), whether the product is known.
+        hvps_weight: (n_atoms,), frame weight times its weight of products.
     """
 
     energy: Float[mx.array, " n_graphs"]
@@ -36,6 +40,10 @@ class Labels:
     energy_weight: Float[mx.array, " n_graphs"]
     forces_weight: Float[mx.array, " n_atoms"]
     stress_weight: Float[mx.array, " n_graphs"]
+    hvp_vectors: Float[mx.array, "n_atoms 3"]
+    hvps: Float[mx.array, "n_atoms 3"]
+    hvps_mask: Bool[mx.array, " n_atoms"]
+    hvps_weight: Float[mx.array, " n_atoms"]
 
     def arrays(self) -> dict[str, mx.array]:
         """All arrays by name, for compiled functions: ``Labels(**arrays)``."""

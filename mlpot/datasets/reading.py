@@ -61,6 +61,8 @@ def iterate(
     forces_key: str | None = None,
     stress_key: str | None = None,
     virials_key: str | None = None,
+    hvp_vectors_key: str | None = None,
+    hvps_key: str | None = None,
     config_type_key: str = "config_type",
     energy_unit: str | None = None,
     length_unit: str | None = None,
@@ -68,7 +70,15 @@ def iterate(
     stress_unit: str | None = None,
 ) -> Iterator[Frame]:
     """As `read`, one frame after another, for data that does not fit into memory."""
-    keys = Keys(energy_key, forces_key, stress_key, virials_key, config_type_key)
+    keys = Keys(
+        energy_key,
+        forces_key,
+        stress_key,
+        virials_key,
+        hvp_vectors_key,
+        hvps_key,
+        config_type_key,
+    )
     units = Units(energy_unit, length_unit, forces_unit, stress_unit)
     files = expand(paths)
     reader = AtomsReader(keys, units)
@@ -89,7 +99,7 @@ def iterate(
             yield from read_npz(file, units)
         else:
             yield from _frames(file, suffix, reader)
-    for label in ("energy", "forces", "stress", "virials"):
+    for label in ("energy", "forces", "stress", "virials", "hvp_vectors", "hvps"):
         key = reader.missing(label)
         if key is not None and reader.seen:
             raise ValueError(
@@ -143,14 +153,17 @@ def read(paths: PathLike | Iterable[PathLike], **options) -> list[Frame]:
 
     Labels are looked for under ``REF_energy``, ``REF_forces``, ``REF_stress``, ``REF_virials`` and
     then ``energy``, ``forces``, ``stress``, ``virials``, ``virial``, wherever ASE keeps them.
+    Hessian-vector products are columns of atoms: ``REF_hvp_vectors`` holds 3 k numbers an atom, k
+    directions, and ``REF_hvps`` the Hessian of the energy times each of these.
     Virials become stresses, ``stress = -virials / volume``. A label that is not there is None.
     A missing file or damaged content is an error that names the file and the frame.
 
     Args:
         paths: a file, a pattern such as ``data/*.xyz``, or several of them.
         options: keywords, all optional:
-            ``energy_key``, ``forces_key``, ``stress_key``, ``virials_key``: other names for the
-            labels; ``config_type_key``: other name for the kind of frame;
+            ``energy_key``, ``forces_key``, ``stress_key``, ``virials_key``, ``hvp_vectors_key``,
+            ``hvps_key``: other names for the labels; ``config_type_key``: other name for the kind
+            of frame;
             ``energy_unit`` (eV), ``length_unit`` (Angstrom), ``forces_unit`` (energy/length),
             ``stress_unit`` (energy/length^3): units of the file, e.g. ``kcal/mol``, ``Bohr``,
             ``Hartree/Bohr``, ``kbar``.

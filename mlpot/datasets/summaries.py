@@ -112,8 +112,10 @@ class Census:
         self._elements.update(np.unique(frame.numbers).tolist())
         self._types[frame.config_type] += 1
         self._notes.update(frame.notes)
-        for name in self._labels:
+        for name in ("energy", "forces", "stress"):
             self._labels[name] += getattr(frame, name) is not None
+        if frame.hvps is not None:
+            self._labels["Hessian-vector products"] += 1
         if frame.is_isolated_atom:
             if frame.energy is not None:
                 self._isolated.add(int(frame.numbers[0]))

@@ -27,8 +27,8 @@ def addresses(arrays: Sequence[mx.array]) -> tuple[Hashable, ...] | None:
         return None
     try:
         views = [np.asarray(a).__array_interface__ for a in arrays]
-    except ValueError:
-        return None  # compile and vmap refuse to evaluate what they trace
+    except (ValueError, RuntimeError):
+        return None  # compile and vmap refuse to evaluate what they trace, jvp within compile too
     return tuple((v["data"][0], v["typestr"], v["shape"], v["strides"]) for v in views)
 
 

@@ -11,6 +11,7 @@ from .report import write_parity
 from .runs import Run
 from .selecting import Selection, select
 from .tables import rich_table, write_errors
+from .teaching import label_hvps
 
 __all__ = [
     "Disagreement",
@@ -24,6 +25,7 @@ __all__ = [
     "combine",
     "compare",
     "error_rows",
+    "label_hvps",
     "load_config",
     "mean_only",
     "predict",

@@ -28,6 +28,7 @@ Files = str | Annotated[list[str], Field(min_length=1)]
 
 
 _STRESS_WEIGHT = 100.0
+_HVPS_WEIGHT = 0.1
 
 
 class TrainConfig(StrictModel):
@@ -127,6 +128,14 @@ class TrainConfig(StrictModel):
         ge=0,
     )
 
+    hvps_weight: float | None = key(
+        None,
+        "Weight of the errors of Hessian-vector products, where frames have them: each frame is "
+        "compared along one of its directions in each epoch, in turn; 0.1 where there are such "
+        "labels by default.",
+        unit="1/(eV/Angstrom^2)^2",
+        ge=0,
+    )
     stages: list[StageSection] = key(
         [],
         "Changes of the weights of the loss during training. Validation counts with the weights of "
@@ -179,9 +188,12 @@ class TrainConfig(StrictModel):
         if begins != sorted(set(begins)):
             raise ValueError(f"stages begin in epochs {begins}: put them in order")
         for epoch in (1, *begins):
-            if not any(self.weights(epoch).values()):
+            weights = self.weights(epoch)
+            if self.hvps_weight is None and not any(s.hvps_weight for s in self.stages):
+                del weights["hvps"]  # nobody asked for these
+            if not any(weights.values()):
                 raise ValueError(
-                    f"energy_weight, forces_weight and stress_weight are all 0 in epoch {epoch}"
+                    f"all weights (energy_weight, forces_weight, ...) are 0 in epoch {epoch}"
                 )
         scheduled = "scheduler" in self.model_fields_set and self.scheduler.name != "constant"
         if self.optimizer.name == "schedule_free" and scheduled:
@@ -192,18 +204,25 @@ class TrainConfig(StrictModel):
         return self
 
     def weights(self, epoch: int | None = None) -> dict[str, float]:
-        """Weights of the terms of the loss: energy, forces, stress.
+        """Weights of the terms of the loss: energy, forces, stress, hvps.
 
         Args:
             epoch: counted from 1; the last stage where None.
         """
         stress = _STRESS_WEIGHT if self.stress_weight is None else self.stress_weight
-        found = {"energy": self.energy_weight, "forces": self.forces_weight, "stress": stress}
+        hvps = _HVPS_WEIGHT if self.hvps_weight is None else self.hvps_weight
+        found = {"energy": self.energy_weight, "forces": self.forces_weight}
+        found |= {"stress": stress, "hvps": hvps}
         for stage in self.stages:
             if epoch is None or stage.from_epoch <= epoch:
                 changes = {term: getattr(stage, f"{term}_weight") for term in found}
                 found |= {term: value for term, value in changes.items() if value is not None}
         return found
+
+    def counts(self, term: str) -> bool:
+        """Whether a term has a weight above 0 in some epoch."""
+        epochs = (1, *(stage.from_epoch for stage in self.stages))
+        return any(self.weights(epoch)[term] > 0 for epoch in epochs)
 
     def constant_rates(self) -> dict[int, float]:
         """Constant learning rates of stages, by the epoch (from 1) from which on they hold."""

@@ -89,6 +89,9 @@ class StageSection(StrictModel):
     stress_weight: float | None = key(
         None, "Weight of the errors of stress components.", unit="1/(eV/Angstrom^3)^2", ge=0
     )
+    hvps_weight: float | None = key(
+        None, "Weight of the errors of Hessian-vector products.", unit="1/(eV/Angstrom^2)^2", ge=0
+    )
     lr: float | None = key(
         None, "Learning rate, constant from here on; null goes on with the scheduler.", gt=0
     )
@@ -101,7 +104,10 @@ class LossSection(StrictModel):
         "mse", "mse: e^2; huber: e^2 up to delta, delta (2 |e| - delta) beyond."
     )
     delta: float = key(
-        0.01, "huber: where it becomes linear.", unit="eV/atom, eV/Angstrom, eV/Angstrom^3", gt=0
+        0.01,
+        "huber: where it becomes linear.",
+        unit="eV/atom, eV/Angstrom, eV/Angstrom^3, eV/Angstrom^2",
+        gt=0,
     )
 
 
@@ -112,6 +118,10 @@ class KeysSection(StrictModel):
     forces_key: str | None = key(None, "Forces.")
     stress_key: str | None = key(None, "Stress: 3x3, 9 or Voigt 6 numbers.")
     virials_key: str | None = key(None, "Virials, -volume times stress.")
+    hvp_vectors_key: str | None = key(
+        None, "Directions of Hessian-vector products, 3 k numbers an atom."
+    )
+    hvps_key: str | None = key(None, "Hessian-vector products, 3 k numbers an atom.")
     config_type_key: str = key("config_type", "Kind of frame, for tables of errors.")
 
 

@@ -51,6 +51,13 @@ def load_frames(
     return StoredFrames(stores)
 
 
+def has_products(frames: Sequence[Frame]) -> bool:
+    """Whether any frame has Hessian-vector products, or its file."""
+    if isinstance(frames, StoredFrames):
+        return any(store.has_products for store in frames.stores)
+    return any(frame.hvps is not None for frame in frames)
+
+
 def without_isolated(frames: Sequence[Frame]) -> tuple[Sequence[Frame], list[Frame]]:
     """Frames to train on, and isolated atoms."""
     alone = FrameTable.of(frames).isolated

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from mlpot.derivatives import Results
 
 #: Rows of the sums.
-TERMS = ("energy", "forces", "stress")
-#: Numbers in a label: of a graph, an atom, a graph.
-WIDTHS = (1, 3, 9)
+TERMS = ("energy", "forces", "stress", "hvps")
+#: Numbers in a label: of a graph, an atom, a graph, an atom.
+WIDTHS = (1, 3, 9, 3)
 #: Columns of the sums.
 LOSS, COUNT, ABSOLUTE, SQUARE = range(4)
 
 
 class Objective:
-    """Weighted mean of the errors of energies per atom, force components and stress components.
+    """Weighted mean of the errors of energies per atom, force and stress components and HVPs.
+
+    HVPs, the Hessian of the energy times a vector of each frame, are compared by components, too.
 
         L = sum over terms t of  weight_t / n_t  sum over labels i of  w_i f(error_i)
 
@@ -34,23 +36,27 @@ class Objective:
 
     Args:
         loss: f.
-        weights: of the terms "energy", "forces" and "stress"; 0 leaves a term out of the loss.
+        weights: of the terms "energy", "forces", "stress" and "hvps"; 0 leaves a term out.
     """
 
     def __init__(self, loss: LossSection, weights: Mapping[str, float]) -> None:
         self.delta = loss.delta if loss.name == "huber" else None
-        self.weights = tuple(float(weights[term]) for term in TERMS)
+        self.weights = tuple(float(weights.get(term, 0.0)) for term in TERMS)
 
-    def sums(self, result: Results, labels: Labels) -> Float[mx.array, "3 4"]:
+    def sums(
+        self, result: Results, labels: Labels, hvps: mx.array | None = None
+    ) -> Float[mx.array, "4 4"]:
         """Sums over a batch, lazily.
 
         Args:
             result: what the model says.
             labels: what is true, masked.
+            hvps: (n_atoms, 3), the model's Hessian-vector products for the labels' vectors.
 
         Returns:
-            (3, 4): for energy per atom (eV), forces (eV/Angstrom) and stress (eV/Angstrom^3)
-            the sums of w_i f(error_i), of labels, of absolute errors and of squared errors.
+            (4, 4): for energy per atom (eV), forces (eV/Angstrom), stress (eV/Angstrom^3) and
+            Hessian-vector products (eV/Angstrom^2) the sums of w_i f(error_i), of labels, of
+            absolute errors and of squared errors.
         """
         n_atoms = mx.maximum(labels.n_atoms, 1).astype(result.interaction_energy.dtype)
         energy_error = (result.interaction_energy - labels.energy) / n_atoms
@@ -63,6 +69,10 @@ class Objective:
         else:
             error = (result.stress - labels.stress).reshape(-1, 9)
             rows.append(self._row(error, labels.stress_weight, labels.stress_mask, 9))
+        if hvps is None:
+            rows.append(mx.zeros_like(rows[0]))
+        else:
+            rows.append(self._row(hvps - labels.hvps, labels.hvps_weight, labels.hvps_mask, 3))
         return mx.stack(rows)
 
     def _row(self, error: mx.array, weight: mx.array, mask: mx.array, width: int) -> mx.array:
@@ -79,22 +89,22 @@ class Objective:
             [mx.sum(weight[:, None] * counted), count, mx.sum(absolute), mx.sum(square)]
         )
 
-    def counts(self, labels: Labels) -> Float[mx.array, " 3"]:
+    def counts(self, labels: Labels) -> Float[mx.array, " 4"]:
         """Numbers of labels of each term, lazily: what the sums are divided by."""
-        masks = (labels.energy_mask, labels.forces_mask, labels.stress_mask)
+        masks = (labels.energy_mask, labels.forces_mask, labels.stress_mask, labels.hvps_mask)
         dtype = labels.energy.dtype
         widths = mx.array(WIDTHS, dtype=dtype)
         return widths * mx.stack([mx.sum(mask.astype(dtype)) for mask in masks])
 
-    def weights_array(self, dtype: mx.Dtype = mx.float32) -> Float[mx.array, " 3"]:
+    def weights_array(self, dtype: mx.Dtype = mx.float32) -> Float[mx.array, " 4"]:
         """The present weights of the terms."""
         return mx.array(self.weights, dtype=dtype)
 
     def loss(
         self,
-        sums: Float[mx.array, "3 4"],
-        counts: Float[mx.array, " 3"] | None = None,
-        weights: Float[mx.array, " 3"] | None = None,
+        sums: Float[mx.array, "4 4"],
+        counts: Float[mx.array, " 4"] | None = None,
+        weights: Float[mx.array, " 4"] | None = None,
     ) -> Float[mx.array, ""]:
         """The loss from the sums of a batch.
 
@@ -108,7 +118,7 @@ class Objective:
         return mx.sum(weights.astype(sums.dtype) * sums[:, LOSS] / mx.maximum(counts, 1))
 
     def total(self, sums: np.ndarray) -> float:
-        """The loss from the sums of many batches, (3, 4) in numpy."""
+        """The loss from the sums of many batches, (4, 4) in numpy."""
         weights = np.array(self.weights)
         return float(np.sum(weights * sums[:, LOSS] / np.maximum(sums[:, COUNT], 1)))
 
@@ -117,7 +127,7 @@ def errors(sums: np.ndarray) -> dict[str, float | None]:
     """Mean absolute and root mean square errors from sums, None where there are no labels.
 
     Args:
-        sums: (3, 4), as `Objective.sums` gives, of any number of batches.
+        sums: (4, 4), as `Objective.sums` gives, of any number of batches.
 
     Returns:
         ``energy_mae``, ``energy_rmse`` in eV/atom, ``forces_...`` in eV/Angstrom, ``stress_...`` in

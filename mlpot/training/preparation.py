@@ -17,7 +17,7 @@ from mlpot.elements import format_elements, symbol
 from mlpot.models import Potential, PotentialConfig
 
 from .config import TrainConfig, as_list
-from .loading import load_frames, sampled, sources, without_isolated
+from .loading import has_products, load_frames, sampled, sources, without_isolated
 from .names import set_names
 from .starting import started_potential
 
@@ -61,6 +61,9 @@ def _add_numbers(digest, frames: Sequence[Frame]) -> None:
             digest.update(np.ascontiguousarray(array).tobytes())
         for label in (frame.energy, frame.forces, frame.stress):
             digest.update(b"-" if label is None else np.float64(label).tobytes())
+        if frame.hvps is not None:
+            digest.update(np.ascontiguousarray([frame.hvp_vectors, frame.hvps]).tobytes())
+            digest.update(np.float64(frame.hvps_weight).tobytes())
         weights = (frame.weight, frame.energy_weight, frame.forces_weight, frame.stress_weight)
         digest.update(np.float64(weights).tobytes())  # pyright: ignore[reportArgumentType]
 
@@ -205,7 +208,12 @@ def count_parameters(potential: Potential) -> int:
 
 def uses_stress(config: TrainConfig, data: TrainingData) -> bool:
     """Whether stresses have to be computed."""
-    return config.weights()["stress"] > 0 and bool(FrameTable.of(data.train).has_stress.any())
+    return config.counts("stress") and bool(FrameTable.of(data.train).has_stress.any())
+
+
+def uses_hvps(config: TrainConfig, data: TrainingData) -> bool:
+    """Whether Hessian-vector products have to be computed."""
+    return config.counts("hvps") and has_products(data.train)
 
 
 def _neighbors(config: TrainConfig, data: TrainingData) -> float:
@@ -216,12 +224,16 @@ def _neighbors(config: TrainConfig, data: TrainingData) -> float:
 
 
 def _check_labels(config: TrainConfig, train: Sequence[Frame]) -> None:
-    asked = config.weights()
+    asked = {term for term in config.weights() if config.counts(term)}
     if config.stress_weight is None:
-        del asked["stress"]  # molecules have none, and nobody asked for them
+        asked -= {"stress"}  # molecules have none, and nobody asked for them
+    if config.hvps_weight is None:
+        asked -= {"hvps"}
     labels = FrameTable.of(train).labels()
-    for term, weight in asked.items():
-        if weight > 0 and labels[term] == 0:
+    if "hvps" in asked:
+        labels["hvps"] = int(has_products(train))
+    for term in config.weights():
+        if term in asked and labels[term] == 0:
             raise ValueError(
                 f"no training frame has {'an energy' if term == 'energy' else term}: name the key "
                 f"in the files (keys: {{{term}_key: ...}}) or set {term}_weight to 0"

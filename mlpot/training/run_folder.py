@@ -19,7 +19,7 @@ COLUMNS = (
     *(
         f"{part}_{term}_{kind}"
         for part in ("train", "valid")
-        for term in ("energy", "forces", "stress")
+        for term in ("energy", "forces", "stress", "hvps")
         for kind in ("mae", "rmse")
     ),
     *("gradient_norm", "seconds"),
@@ -115,11 +115,13 @@ class RunFolder:
         """Drop lines written after the checkpoint from which a run goes on."""
         if not self.writes:
             return
-        if not self.metrics.exists():
-            lines = [",".join(COLUMNS)]
-        else:
-            head, *rows = self.metrics.read_text(encoding="utf-8").splitlines()
-            whole = [row for row in rows if row.count(",") == head.count(",")]
-            lines = [head, *(row for row in whole if int(row.split(",")[0]) <= epoch)]
+        rows: list[dict[str, str]] = []
+        if self.metrics.exists():
+            with open(self.metrics, newline="", encoding="utf-8") as file:
+                # Lines that a crash cut short are dropped, too.
+                rows = [row for row in csv.DictReader(file) if None not in {*row, *row.values()}]
         with atomic_write(self.metrics, "w") as file:
-            file.write("\n".join(lines) + "\n")
+            # Older versions had fewer columns.
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(row for row in rows if int(row["epoch"]) <= epoch)

@@ -27,12 +27,12 @@ class Gradient(NamedTuple):
 
     Args:
         loss: ().
-        sums: (3, 4), see `Objective.sums`.
+        sums: (4, 4), see `Objective.sums`.
         slopes: of the loss, by the names of the trained parameters.
     """
 
     loss: Float[mx.array, ""]
-    sums: Float[mx.array, "3 4"]
+    sums: Float[mx.array, "4 4"]
     slopes: Arrays
 
 
@@ -42,12 +42,12 @@ class StepResult(NamedTuple):
     Args:
         loss: (), of the batch before the step.
         gradient_norm: (), before clipping.
-        sums: (3, 4), see `Objective.sums`.
+        sums: (4, 4), see `Objective.sums`.
     """
 
     loss: Float[mx.array, ""]
     gradient_norm: Float[mx.array, ""]
-    sums: Float[mx.array, "3 4"]
+    sums: Float[mx.array, "4 4"]
 
 
 class TrainStep:
@@ -59,6 +59,7 @@ class TrainStep:
         state: what is changed.
         objective: the loss.
         stress: whether stresses are computed.
+        hvps: whether Hessian-vector products are computed.
         clip_grad: largest norm of the gradient, None for no limit.
         ranks: processes that have other parts of each batch.
         record: whether operations are recorded for sizes of batches that come again, instead of
@@ -73,9 +74,10 @@ class TrainStep:
         clip_grad: float | None,
         ranks: Ranks | None = None,
         record: bool = False,
+        hvps: bool = False,
     ) -> None:
         self.state, self.objective, self.ranks = state, objective, ranks or Ranks()
-        self.stress, self.clip_grad = stress, clip_grad
+        self.stress, self.hvps, self.clip_grad = stress, hvps, clip_grad
         self._slopes = Records(self._slopes_of, record)
         self._sums = Records(self._sums_of, record)
         self._moves = Records(self._moved, record)
@@ -85,7 +87,7 @@ class TrainStep:
         """How often Python has built operations for a batch, in training or validation."""
         return self._slopes.n_traces + self._sums.n_traces
 
-    def sums(self, graph: Graph, labels: Labels) -> Float[mx.array, "3 4"]:
+    def sums(self, graph: Graph, labels: Labels) -> Float[mx.array, "4 4"]:
         """Sums of errors of a batch with the parameters that the potential has, lazily."""
         weights = self.state.weights.read()
         found = self._sums(weights, graph.arrays(), labels.arrays(), context=self._context())
@@ -152,9 +154,11 @@ class TrainStep:
             return {"sums": self._errors(graph, labels)}
 
     def _errors(self, graph: Arrays, labels: Arrays) -> mx.array:
-        potential, atoms = self.state.potential, Graph.from_arrays(graph)
+        potential, atoms, known = self.state.potential, Graph.from_arrays(graph), Labels(**labels)
         result = derivatives.energy_forces_stress(potential, atoms, stress=self.stress)
-        return self.objective.sums(result, Labels(**labels))
+        # Structures do not act on each other: one product has each frame's with its own vector.
+        hvps = derivatives.hvp(potential, atoms, known.hvp_vectors) if self.hvps else None
+        return self.objective.sums(result, known, hvps)
 
     def _moved(self, arrays: Arrays, gradient: Arrays, numbers: Arrays) -> dict:
         limit = float("inf") if self.clip_grad is None else self.clip_grad

@@ -24,14 +24,13 @@ from .loading import sampled
 from .not_finite import frames_not_finite
 from .objective import TERMS, Objective, errors
 from .parallel import Ranks
-from .preparation import TrainingData, uses_stress
+from .preparation import TrainingData, uses_hvps, uses_stress
 from .progress import Progress, no_sums, random_state, set_random_state
 from .run_folder import RunFolder
 from .schedule import Schedule
 from .state import TrainState, averaged
 from .step import TrainStep
 from .view import ProgressView
-from .weighting import weighted
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
@@ -76,6 +75,7 @@ class Trainer:
             config.clip_grad,
             self.ranks,
             record=self._records,
+            hvps=uses_hvps(config, data),
         )
         self.train_batches = self._batches(data.train, config.batch_size)
         self.valid_batches = self._batches(
@@ -97,13 +97,14 @@ class Trainer:
 
     def _batches(self, frames: Sequence[Frame], size: int, shuffle: bool = True) -> Batches:
         return Batches(
-            weighted(frames, self.config.config_type_weights),
+            frames,
             size,
             self.potential.cutoff,
             E0s=self.potential.config.E0s,
             dtype=self.potential.dtype,
             seed=self.config.seed,
             shuffle=shuffle,
+            type_weights=self.config.config_type_weights,
             part=(self.ranks.rank, self.ranks.size),
             pad=self._pads,
         )
@@ -295,6 +296,8 @@ class Trainer:
         self.state.load(checkpoint.arrays)
         set_random_state(random)
         self.progress = Progress(**checkpoint.progress)
+        # Runs of older versions had fewer terms.
+        self.progress.sums += no_sums()[len(self.progress.sums) :]
         self.schedule.load(self.progress.schedule)
         if self.progress.radial_intervals:
             self.potential.set_radial_intervals(self.progress.radial_intervals)

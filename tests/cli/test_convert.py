@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from reference_outputs import FIXTURES, check_outputs
 
-from mlpot import io
+from mlpot import derivatives, graph, io
 from mlpot.cli.app import main
 from mlpot.datasets import HDF5Dataset, read
+from mlpot.models import Potential, PotentialConfig
 
 WATER = """3
 energy={energy} Properties=species:S:1:pos:R:3:forces:R:3
@@ -136,3 +137,19 @@ def test_models_of_other_programs_are_converted(tmp_path, capsys):
     assert run(source, source, target, "--overwrite") == 1
     assert "from one file" in capsys.readouterr().err
     assert target.read_bytes() == before
+
+
+def test_a_teacher_adds_its_products(tmp_path, water, capsys):
+    potential = Potential(PotentialConfig(numbers=[1, 8], cutoff=4.0, scale=3.0))
+    io.save(tmp_path / "teacher.safetensors", potential)
+    options = ("--hvps-from", tmp_path / "teacher.safetensors", "--hvps", "2")
+    assert run(water, tmp_path / "taught.h5", *options) == 0
+    assert "Hessian-vector products 2" in capsys.readouterr().out
+    with HDF5Dataset(tmp_path / "taught.h5") as stored:
+        assert stored.provenance["hvps"]["directions"] == 2
+        frames = list(stored)
+    for frame in frames:
+        atoms = graph.build(frame.numbers, frame.positions, cutoff=4.0)
+        expected = derivatives.hvps(potential, atoms, frame.hvp_vectors)
+        assert frame.hvps.shape == (2, 3, 3)
+        assert np.abs(frame.hvps - expected).max() < 1e-3 * np.abs(expected).max()

@@ -18,7 +18,7 @@ def checkpoint(seed: int = 0) -> Checkpoint:
     rng = np.random.default_rng(seed)
     return Checkpoint(
         arrays={
-            "model.w": mx.array(rng.normal(size=(3, 4)), dtype=mx.float64),
+            "model.w": mx.array(rng.normal(size=(4, 4)), dtype=mx.float64),
             "model.v": mx.array(rng.normal(size=5), dtype=mx.float32),
             "model.half": mx.array(rng.normal(size=5), dtype=mx.bfloat16),
             "model.empty": mx.zeros((0, 3)),

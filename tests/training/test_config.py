@@ -35,7 +35,21 @@ def check(**keys) -> TrainConfig:
         ({"lr": float("nan")}, "lr: .*finite"),
         ({"dtype": "float64", "device": "gpu"}, "float64 runs on the CPU only"),
         ({"valid_file": "v.xyz", "valid_fraction": 0.2}, "exclude each other"),
-        ({"energy_weight": 0, "forces_weight": 0, "stress_weight": 0}, "are all 0"),
+        ({"energy_weight": 0, "forces_weight": 0, "stress_weight": 0}, "are 0 in epoch 1"),
+        (
+            {
+                "stress_weight": 0,
+                "stages": [{"from_epoch": 5, "energy_weight": 0, "forces_weight": 0}],
+            },
+            "are 0 in epoch 5",
+        ),
+        ({"stages": [{"from_epoch": 9}, {"from_epoch": 5}]}, r"epochs \[9, 5\]: put them in order"),
+        ({"stages": [{"from_epoch": 1}]}, "stages.0.from_epoch"),
+        ({"stages": [{"from_epoch": 4, "force_weight": 1}]}, "did you mean 'forces_weight'"),
+        (
+            {"optimizer": {"name": "schedule_free"}, "scheduler": {"name": "cosine"}},
+            "takes the place of a schedule",
+        ),
         ({"train_file": []}, "train_file"),
     ],
 )
@@ -57,13 +71,35 @@ def test_reference_energies_by_symbol_and_number():
 
 
 @pytest.mark.parametrize(
-    "keys", [{}, {"E0s": {"H": -1.0}}, {"valid_file": ["b.xyz"]}, {"model": {"channels": 7}}]
+    "keys",
+    [
+        {},
+        {"E0s": {"H": -1.0}},
+        {"valid_file": ["b.xyz"]},
+        {"model": {"channels": 7}},
+        {"optimizer": {"name": "schedule_free"}, "stages": [{"from_epoch": 4, "lr": 0.1}]},
+    ],
 )
 def test_plain_values_make_the_same_configuration(keys):
     config = check(**keys)
     again = validate(config.plain(), TrainConfig, "test")
     assert again.plain() == config.plain()
     assert again == config
+
+
+def test_stages_change_what_they_name():
+    stages = [
+        {"from_epoch": 3, "energy_weight": 50.0},
+        {"from_epoch": 8, "forces_weight": 2.0, "hvps_weight": 0.0, "lr": 0.001},
+    ]
+    config = check(energy_weight=1.0, forces_weight=10.0, stages=stages)
+    known = {epoch: tuple(config.weights(epoch).values()) for epoch in (1, 2, 3, 7, 8, None)}
+    assert known[1] == known[2] == (1.0, 10.0, 100.0, 0.1)
+    assert known[3] == known[7] == (50.0, 10.0, 100.0, 0.1)
+    assert known[8] == known[None] == (50.0, 2.0, 100.0, 0.0)
+    assert config.constant_rates() == {8: 0.001}
+    assert config.counts("hvps")
+    assert not check(hvps_weight=0.0).counts("hvps")
 
 
 def test_data_files_lie_beside_the_configuration(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ def test_errors_count_only_labels():
 
 
 def test_no_labels_no_errors():
-    assert set(errors(np.zeros((3, 4))).values()) == {None}
+    assert set(errors(np.zeros((4, 4))).values()) == {None}
 
 
 def test_what_has_no_label_may_be_anything():
