@@ -60,6 +60,10 @@ def md(
         int | None, typer.Option(help="Which structure of the file; -1 is the last [-1].")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (default) or float64.")] = None,
+    feature_dtype: Annotated[
+        str | None,
+        typer.Option(help="Of features: float32 (default), float16 or bfloat16, for GPUs."),
+    ] = None,
     skin: Annotated[
         float | None, typer.Option(help="Skin of the list of pairs in Angstrom [0.5].")
     ] = None,
@@ -108,6 +112,7 @@ def md(
         "trajectory_interval": trajectory_interval,
         "index": index,
         "dtype": dtype,
+        "feature_dtype": feature_dtype,
         "skin": skin,
         "max_temperature": max_temperature,
         "memory_limit": memory_limit,
@@ -157,6 +162,10 @@ def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any
     for name in ("model", "struct", "out"):
         if not (name == "model" and written[name] in PUBLISHED):
             written[name] = str(config.parent / written[name])
+    if written["committee"] is not None:
+        models = written["committee"]["models"]
+        files = [models] if isinstance(models, str) else models
+        written["committee"]["models"] = [str(config.parent / file) for file in files]
     return validate({**written, **options}, MDConfig, f"{config} and the options")
 
 
@@ -196,6 +205,11 @@ def _lines(summary: dict[str, Any]) -> list[str]:
     drift = summary["drift_meV_per_atom_per_ps"]
     if drift is not None:
         lines.append(f"drift of the conserved quantity {drift:.4g} meV/atom/ps")
+    if "uncertain_frames" in summary:
+        lines.append(
+            f"the committee disagreed by at most {summary['largest_disagreement_eV_per_A']:.3f} "
+            f"eV/Å; {summary['uncertain_frames']} uncertain frames in uncertain.extxyz"
+        )
     lines.append(
         f"pairs listed {summary['lists_built']} times; memory at most "
         f"{summary['peak_memory_MB']:.0f} MB"

@@ -5,6 +5,7 @@ from .e3nn_weights import load_e3nn_weights
 from .fetching import fetch
 from .importing import FOREIGN_SUFFIXES, import_metadata, import_potential
 from .locating import locate
+from .patterns import model_paths
 from .registry import PUBLISHED
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "load",
     "load_e3nn_weights",
     "locate",
+    "model_paths",
     "read_file",
     "save",
 ]

@@ -183,6 +183,13 @@ class AseFrames:
         else:
             write(self.path, atoms, format="extxyz", append=True)
 
+    def write_unlabelled(self, frame: Frame, **info) -> None:
+        """Append a structure without the potential's energy and forces: it waits for labels."""
+        atoms = to_atoms(frame)
+        atoms.calc = None
+        atoms.info.update(info)
+        write(self.path, atoms, format="extxyz", append=True)
+
     def flush(self) -> None:
         """Nothing is held back."""
 
@@ -190,6 +197,14 @@ class AseFrames:
         """Finish the file."""
         if self._binary is not None:
             self._binary.close()
+
+
+def read_marks(path: Path) -> list[tuple[int, int]]:
+    """Step and replica of each structure that `AseFrames.write_unlabelled` wrote."""
+    if path.stat().st_size == 0:
+        return []
+    found = [one for one in read(path, index=":") if isinstance(one, Atoms)]
+    return [(int(one.info["step"]), int(one.info["replica"])) for one in found]
 
 
 def read_frames(path: Path) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from mlpot.config import StrictModel
 
+from .committee_config import CommitteeSection
 from .state import Integrator
 from .system import System
 
@@ -118,6 +119,10 @@ class MDConfig(StrictModel):
     dtype: Literal["float32", "float64"] = Field(
         default="float32", description="float64 runs on the CPU"
     )
+    feature_dtype: Literal["float32", "float16", "bfloat16"] = Field(
+        default="float32",
+        description="of features in the convolutions; 16 bits are for large systems on GPUs",
+    )
     skin: float = Field(default=0.5, ge=0, description="of the list of pairs, Angstrom")
     neighbors: Literal["auto", "host", "device"] = Field(
         default="auto", description="where pairs are searched; auto: on a GPU, if there is one"
@@ -144,12 +149,17 @@ class MDConfig(StrictModel):
         description="warn when two atoms come closer, Angstrom; the model's training data say it "
         "by default, where known",
     )
+    committee: CommitteeSection | None = Field(
+        default=None, description="potentials that watch the run and say where they disagree"
+    )
     memory_limit: float | None = Field(default=None, gt=0, description="of MLX, GB")
     cache_limit: float | None = Field(default=None, ge=0, description="of MLX's free memory, GB")
 
     @model_validator(mode="after")
     def _sensible(self):
         self._check_replicas()
+        if self.dtype == "float64" and self.feature_dtype != "float32":
+            raise ValueError(f"feature_dtype is {self.feature_dtype!r}: that needs dtype: float32")
         for stage in self.stages:
             temperature = stage.temperature or self.temperature
             hottest = max(temperature) if isinstance(temperature, tuple) else temperature

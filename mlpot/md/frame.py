@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -62,6 +62,20 @@ class Frame:
             forces=_host(state.forces),
             cells=_host(state.cells),
             energies=_host(state.energies) + reference,
+        )
+
+    def part(self, graph: int) -> Frame:
+        """One of the structures alone."""
+        starts = np.searchsorted(self.node_graph, [graph, graph + 1])
+        atoms = slice(int(starts[0]), int(starts[1]))
+        per_atom = ("numbers", "masses", "positions", "images", "velocities", "forces")
+        return replace(
+            self,
+            node_graph=np.zeros(starts[1] - starts[0], np.int64),
+            pbc=self.pbc[graph : graph + 1],
+            cells=self.cells[graph : graph + 1],
+            energies=self.energies[graph : graph + 1],
+            **{name: getattr(self, name)[atoms] for name in per_atom},
         )
 
     def parts(self) -> Iterator[tuple[str, slice]]:

@@ -13,6 +13,7 @@ from mlpot.config import validate
 from mlpot.files import atomic_write
 from mlpot.models import Potential
 
+from .committee_config import CommitteeSection
 from .config import MDConfig
 from .run_files import CONFIG, START, results
 from .simulation import Simulation
@@ -60,8 +61,11 @@ def start_run(
     # Found from the folder of the run, wherever that is resumed from.
     if Path(config.model).exists():
         config = config.model_copy(update={"model": str(Path(config.model).absolute())})
+    if config.committee is not None:
+        config = config.model_copy(update={"committee": _found(config.committee)})
     potential, closest = _model(config, structure)
-    simulation = Simulation(config, structure, potential, folder, console, closest)
+    members = _members(config, structure)
+    simulation = Simulation(config, structure, potential, folder, console, closest, members)
 
     def claim() -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +99,28 @@ def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
     config = validate(data, MDConfig, str(path)).model_copy(update={"out": str(folder)})
     structure = Structure.load(folder / START)
     potential, closest = _model(config, structure)
-    return Simulation(config, structure, potential, folder, console, closest).run(resume=True)
+    members = _members(config, structure)
+    simulation = Simulation(config, structure, potential, folder, console, closest, members)
+    return simulation.run(resume=True)
+
+
+def _found(section: CommitteeSection) -> CommitteeSection:
+    """The section with the files that its names stand for, wherever the run is resumed from."""
+    names = [section.models] if isinstance(section.models, str) else section.models
+    return section.model_copy(
+        update={"models": [path for name in names for path in io.model_paths(name)]}
+    )
+
+
+def _members(config: MDConfig, structure: Structure) -> list[Potential]:
+    """The members of the committee in the run's precision; none without a committee."""
+    if config.committee is None:
+        return []
+    paths = config.committee.models
+    return [
+        _model(config.model_copy(update={"model": path}), structure)[0]
+        for path in ([paths] if isinstance(paths, str) else paths)
+    ]
 
 
 def _model(config: MDConfig, structure: Structure) -> tuple[Potential, float | None]:
@@ -107,6 +132,7 @@ def _model(config: MDConfig, structure: Structure) -> tuple[Potential, float | N
     arrays, metadata = io.read_file(config.model)
     potential = io.build_potential(arrays, metadata, config.model)
     potential.check_elements(int(z) for z in set(structure.numbers.tolist()))
+    potential.set_feature_dtype(config.feature_dtype)
     if config.dtype == "float64":
         with mx.stream(mx.cpu):
             potential.set_dtype(mx.float64)

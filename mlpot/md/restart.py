@@ -29,6 +29,7 @@ class Progress:
         frames: frames in the trajectory.
         trajectory_bytes: length of the trajectory, for formats that are cut there.
         log_bytes: length of the log.
+        uncertain_bytes, disagreement_bytes: lengths of the files of a committee.
     """
 
     step: int = 0
@@ -38,6 +39,8 @@ class Progress:
     frames: int = 0
     trajectory_bytes: int = 0
     log_bytes: int = 0
+    uncertain_bytes: int = 0
+    disagreement_bytes: int = 0
 
 
 def save_restart(path: Path, state: State, progress: Progress) -> None:

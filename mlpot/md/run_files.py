@@ -15,6 +15,7 @@ from mlpot.files import atomic_write, temporary_beside
 
 from . import run_plots
 from .ase_bridge import AseFrames, read_frames, save, to_atoms
+from .committee import DISAGREEMENT, UNCERTAIN
 from .config import MDConfig
 from .frame import Frame
 from .h5md import H5MDFile, read_h5md
@@ -33,6 +34,8 @@ PICTURES = ("energies.png", "temperature.png", "cell.png", "rdf.png", "msd.png")
 def results(config: MDConfig) -> list[str]:
     """Names of all files that a run writes."""
     names = [LOG, SUMMARY, CONFIG, RESTART, START, FINAL, LAST_GOOD, *PICTURES]
+    if config.committee is not None:
+        names += [UNCERTAIN, DISAGREEMENT]
     return [*names, config.trajectory] if config.trajectory else names
 
 

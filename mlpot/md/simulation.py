@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from mlpot.models import Potential
 from mlpot.units import KB
 
 from .beginning import first_state, make_system, with_drawn_velocities
+from .committee import UNCERTAIN, Committee
 from .config import MDConfig, Stage
 from .engine import Engine, make_pairs
 from .frame import Frame
@@ -47,6 +48,7 @@ class Simulation:
         folder: for its files; exists.
         console: of rich, or None.
         closest: Angstrom, closest pair in the potential's training data, where known.
+        members: potentials that watch the run, see the section `committee`.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Simulation:
         folder: Path,
         console: Console | None = None,
         closest: float | None = None,
+        members: Sequence[Potential] = (),
     ) -> None:
         self.config, self.structure, self.potential = config, structure, potential
         self.folder = folder
@@ -64,6 +67,9 @@ class Simulation:
         self.totals = Totals(config, len(structure.numbers))
         self._before_files: Callable[[], None] = lambda: None
         self._watch = Watch(config, closest, console)
+        self._committee: Committee | None = None
+        if config.committee is not None:
+            self._committee = Committee(config.committee, members, config.neighbors)
         self._bar = ProgressBar(console, config.total_steps, config.timestep)
         self._files: RunFiles | None = None
         self._resumed: Progress | None = None
@@ -151,6 +157,8 @@ class Simulation:
             self._before_files()
             frame = Frame.of(*self._good, self._reference)
             self._files = RunFiles(self.folder, config, frame, self._resumed)
+            if self._committee is not None:
+                self._committee.open(self.folder, self._resumed)
             if self.progress.step == 0:
                 self._note(stage, system, state, 0, self.progress.time, found, 0.0)
                 self._files.submit(self._waiting)
@@ -196,6 +204,10 @@ class Simulation:
                     return state, wrong
                 moment = begin.time + k * dt
                 self._note(stage, system, then, begin.step + k, moment, values, steps / took)
+                wrong = self._asked(begin.step + k, moment, system, then)
+                if wrong is not None:
+                    self.progress = replace(begin, step=begin.step + k)
+                    return state, wrong
             assert self._files is not None
             self._files.submit(self._waiting)
             self._waiting = []
@@ -214,10 +226,18 @@ class Simulation:
                 engine.forget()
         return state, None
 
+    def _asked(self, step: int, moment: float, system: System, state: State) -> str | None:
+        """What the committee says of a step, if it is asked."""
+        if self._committee is None or not self._committee.looks_at(step):
+            return None
+        return self._committee.look(step, moment, system, state, self._reference)
+
     def _wanted_after(self, first: int) -> Callable[[int], bool]:
-        """Which steps after one are logged or written."""
-        log, frame = self.config.log_interval, self.config.frame_interval
-        return lambda k: (first + k) % log == 0 or (first + k) % frame == 0
+        """Which steps after one are logged, written, or looked at by the committee."""
+        every = {self.config.log_interval, self.config.frame_interval}
+        if self.config.committee is not None:
+            every.add(self.config.committee.interval)
+        return lambda k: any((first + k) % interval == 0 for interval in every)
 
     def _note(
         self,
@@ -251,6 +271,8 @@ class Simulation:
 
     def _checkpoint(self, state: State) -> None:
         assert self._files is not None
+        if self._committee is not None:
+            self.progress = self._committee.marked(self.progress)
         self._files.checkpoint(state, self.progress)
 
     def _finish(
@@ -261,16 +283,25 @@ class Simulation:
         good = Frame.of(*self._good, self._reference)
         self._files.last_state(good, problem is None)
         summary = self.totals.summary(self.progress.step, problem, self._watch)
+        if self._committee is not None:
+            summary |= self._committee.summary()
         self._files.report(system, summary, begin)
         if interrupted is not None:
             raise interrupted
         if problem is not None:
             raise StoppedRun(
                 f"molecular dynamics stopped at step {self.progress.step}: {problem}. The last "
-                f"good state, of step {good.step}, is in {self.folder / LAST_GOOD}. Try a "
-                "shorter time step, a relaxed structure, or a potential trained on such states."
+                f"good state, of step {good.step}, is in {self.folder / LAST_GOOD}. "
+                f"{self._advice(problem)}"
             )
         return summary
+
+    def _advice(self, problem: str) -> str:
+        if self._committee is not None and problem.startswith("the committee"):
+            return f"Frames to label are in {self.folder / UNCERTAIN}."
+        return (
+            "Try a shorter time step, a relaxed structure, or a potential trained on such states."
+        )
 
     def _kT(self, stage: Stage, step: int, system: System) -> mx.array:
         kelvins = self.config.temperatures(stage, step / stage.steps)
