@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import glob
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -43,31 +41,13 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
     if isinstance(model, Potential):
         return [model]
     if isinstance(model, str | os.PathLike):
-        return [*_find_paths(Path(model).expanduser())]
+        return [*io.model_paths(model)]
     if not isinstance(model, Iterable):
         raise TypeError(f"a model is a path, a pattern or a Potential, not {type(model).__name__}")
     found = [entry for one in model for entry in find_models(one)]
     if not found:
         raise ValueError("no model was given: give a path, a pattern, a Potential or several")
     return found
-
-
-def _find_paths(path: Path) -> list[str]:
-    name = str(path)
-    if path.is_dir():
-        members = sorted(path.glob("member*/best.safetensors"))
-        if not members:
-            raise FileNotFoundError(
-                f"the folder {name!r} holds no committee (member*/best.safetensors): name a model "
-                "in it, such as best.safetensors"
-            )
-        return [str(member.absolute()) for member in members]
-    if path.exists() or not glob.has_magic(name):
-        return [str(io.locate(path).absolute())]
-    paths = sorted(glob.glob(name, recursive=True))
-    if not paths:
-        raise FileNotFoundError(f"no model file fits the pattern {name!r}")
-    return [str(Path(found).absolute()) for found in paths]
 
 
 def in_precision(potential: Potential, dtype: str) -> Potential:
