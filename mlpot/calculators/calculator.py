@@ -20,19 +20,21 @@ from mlpot.graph import Graph
 from mlpot.graph.verlet_list import VerletList
 from mlpot.models import Potential
 
-from .evaluation import combine, evaluate, isolated_energies
+from .evaluation import combine, evaluate, isolated_energies, to_voigt
 from .members import DTYPES, Model, find_dtype, find_models, in_precision, load_member
+from .per_atom import PerAtom
 from .second_derivatives import SecondDerivatives
 
 _COMMITTEE = ["energy_var", "forces_var", "forces_comm"]
 
 
-class MLPotCalculator(SecondDerivatives, Calculator):
+class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
     """A potential, or the mean of several, as an ASE calculator.
 
     Results: ``energy`` and ``free_energy`` (eV), ``energies`` (n_atoms,), ``forces`` (n_atoms, 3)
     (eV/Angstrom) and, for three periodic directions, ``stress`` (xx yy zz yz xz xy,
-    eV/Angstrom^3, +dE/dstrain / V). Several models make a committee: results are means, and
+    eV/Angstrom^3, +dE/dstrain / V); ``stresses`` (n_atoms, 6) shares it among the atoms where it
+    is asked for. Several models make a committee: results are means, and
     ``energy_var``, ``forces_var`` (n_atoms, 3) are variances over the members, ``forces_comm``
     (n_models, n_atoms, 3) the forces of each. float64 is computed on the CPU. Nothing global
     (default device, precision, seeds) is changed.
@@ -53,7 +55,7 @@ class MLPotCalculator(SecondDerivatives, Calculator):
         ValueError: a damaged checkpoint, another dtype, a negative skin.
     """
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress", "stresses"]
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class MLPotCalculator(SecondDerivatives, Calculator):
         atoms = self.atoms if atoms is None else atoms
         self._check(atoms)
         solid = bool(np.all(atoms.pbc))
-        if "stress" in properties and not solid:
+        if {"stress", "stresses"} & set(properties) and not solid:
             raise PropertyNotImplementedError(
                 f"stress needs three periodic directions, the atoms have pbc={atoms.pbc.tolist()}"
             )
@@ -121,6 +123,9 @@ class MLPotCalculator(SecondDerivatives, Calculator):
             member.energies[:] += self._reference(index, atoms.numbers)
         self.atoms = atoms.copy()
         self.results = combine(values)
+        if "stresses" in properties:
+            shares = self._virials(graph)[: len(atoms)] / -atoms.cell.volume
+            self.results["stresses"] = np.array([to_voigt(share) for share in shares])
 
     def _check(self, atoms: Atoms | None) -> None:
         if atoms is None:

@@ -1,6 +1,7 @@
 """Derivatives of the energy: forces and stress, second and third derivatives, Hessians."""
 
 from .first import Results, energy_forces_stress
+from .per_atom import virials
 from .products import hvps
 from .replayed import ReplayedForces, ReplayedProducts
 from .second import hessian, hvp
@@ -29,4 +30,5 @@ __all__ = [
     "strain_directions",
     "third_order_product",
     "third_order_products",
+    "virials",
 ]

@@ -81,6 +81,7 @@ class V2106Backbone(mlx.nn.Module):
         species: Float[mx.array, "n_atoms n_species"],
         vectors: Float[mx.array, "n_edges 3"],
         edges: kernels.EdgeIndex,
+        hidden: list | None = None,
     ) -> Float[mx.array, " n_atoms"]:
         """One number per atom.
 
@@ -88,18 +89,21 @@ class V2106Backbone(mlx.nn.Module):
             species: (n_atoms, n_species) one-hot; a row of zeros gives zero.
             vectors: (n_edges, 3), receiver to sender, Angstrom.
             edges: sorted by receiver.
+            hidden: features of the hidden layers are added to it, as (irreps, features),
+                component-major.
 
         Returns:
             (n_atoms,), dimensionless.
         """
         attributes = unit_variance(species)
-        length = kernels.safe_norm(vectors)
+        length = kernels.lengths(vectors)
         return self.mp.on_edges(
             self.embedding(attributes),
             attributes,
             edges,
             harmonics(self._irreps_edge_attr, vectors),
             RadialEdges(self.radial, length, self.radial_strategy),
+            hidden,
         )[:, 0]
 
 
@@ -159,15 +163,16 @@ class GatePointsBackbone(mlx.nn.Module):
         species: Float[mx.array, "n_atoms n_species"],
         vectors: Float[mx.array, "n_edges 3"],
         edges: kernels.EdgeIndex,
+        hidden: list | None = None,
     ) -> Float[mx.array, " n_atoms"]:
         """One number per atom; arguments as of `V2106Backbone`."""
         attributes = unit_variance(species)
         features = self.embedding(attributes)
         kinds = self._pairs(species, edges)
-        length = kernels.safe_norm(vectors)
+        length = kernels.lengths(vectors)
         scalars = RadialEdges(self.radial, length, self.radial_strategy, kinds)
         return self.network.on_edges(
-            features, attributes, vectors, edges, scalars=scalars, smooth=True
+            features, attributes, vectors, edges, scalars=scalars, smooth=True, hidden=hidden
         )[:, 0]
 
     @staticmethod

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from mlpot import kernels, nn, o3
 from mlpot.nn.normalization_constants import Convention
 
-from .message_passing import gated_layers
+from .message_passing import add_hidden, gated_layers
 from .point_convolution import PointConvolution
 from .point_graph import point_graph
 from .point_networks import harmonics, needed
@@ -131,6 +131,7 @@ class GatePointsLayers(mlx.nn.Module):
         edges: kernels.EdgeIndex,
         scalars: Float[mx.array, "n_edges n_scalars"] | RadialEdges | None = None,
         smooth: bool = False,
+        hidden: list | None = None,
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Component-major features of the last layer.
 
@@ -142,11 +143,12 @@ class GatePointsLayers(mlx.nn.Module):
             scalars: f, or what it is a function of; made from ``vectors`` and ``z`` where not
                 given.
             smooth: a cutoff of class C2 (polynomial, p = 6) in place of e3nn's of class C1.
+            hidden: the features of gated layers are added to it, as (irreps, features).
 
         Returns:
             (n_nodes, irreps_node_output.dim).
         """
-        length = kernels.safe_norm(vectors)
+        length = kernels.lengths(vectors)
         u = length / self.max_radius
         cutoff = nn.polynomial_cutoff(u, 1.0, 6) if smooth else nn.smooth_cutoff(u)
         attributes = cutoff[:, None] * harmonics(self.irreps_edge_attr, vectors)
@@ -159,6 +161,7 @@ class GatePointsLayers(mlx.nn.Module):
             scalars = mx.concatenate(features, axis=1)
         for layer in self.layers:
             x = layer.on_edges(x, z, edges, attributes, scalars)
+            add_hidden(hidden, layer, x)
         return x
 
 

@@ -29,6 +29,12 @@ class _Gated(mlx.nn.Module):
         return self.second(self.first.on_edges(*inputs))
 
 
+def add_hidden(hidden: list | None, layer: Any, features: mx.array) -> None:
+    """Keep the features of a gated layer, with their irreps, where they are asked for."""
+    if hidden is not None and isinstance(layer, _Gated):
+        hidden.append((layer.second.irreps_out, features))
+
+
 def gate_for(
     irreps_in: o3.Irreps,
     irreps_edge_attr: o3.Irreps,
@@ -132,10 +138,15 @@ class MessagePassing(mlx.nn.Module):
         edges: kernels.EdgeIndex,
         edge_attr: Float[mx.array, "n_edges dim_edge"],
         edge_scalars: Float[mx.array, "n_edges n_scalars"] | RadialEdges,
+        hidden: list | None = None,
     ) -> Float[mx.array, "n_nodes dim_out"]:
-        """Component-major features of the last layer, (n_nodes, irreps_node_output.dim)."""
+        """Component-major features of the last layer, (n_nodes, irreps_node_output.dim).
+
+        ``hidden``: those of the gated layers are added to it, as (irreps, features).
+        """
         for layer in self.layers:
             node_features = layer.on_edges(node_features, node_attr, edges, edge_attr, edge_scalars)
+            add_hidden(hidden, layer, node_features)
         return node_features
 
     def __call__(

@@ -230,6 +230,7 @@ class NequIPBackbone(mlx.nn.Module):
         species: Float[mx.array, "n_atoms n_species"],
         vectors: Float[mx.array, "n_edges 3"],
         edges: kernels.EdgeIndex,
+        hidden: list | None = None,
     ) -> Float[mx.array, " n_atoms"]:
         """One number per atom.
 
@@ -237,6 +238,8 @@ class NequIPBackbone(mlx.nn.Module):
             species: (n_atoms, n_species) one-hot; a row of zeros gives zero.
             vectors: (n_edges, 3), receiver to sender, Angstrom.
             edges: sorted by receiver.
+            hidden: features of the layers are added to it, as (irreps, features),
+                component-major.
 
         Returns:
             (n_atoms,), dimensionless.
@@ -244,9 +247,11 @@ class NequIPBackbone(mlx.nn.Module):
         attributes = species * math.sqrt(species.shape[1])
         features = attributes if self.embedding is None else self.embedding(attributes)
         edge_harmonics = harmonics(self._harmonics, vectors)
-        basis = RadialEdges(self.radial, kernels.safe_norm(vectors), self.radial_strategy)
+        basis = RadialEdges(self.radial, kernels.lengths(vectors), self.radial_strategy)
         for layer in self.layers:
             features = layer(features, attributes, edges, edge_harmonics, basis)
+            if hidden is not None:
+                hidden.append((layer.irreps_out, features))
         return self.readout(features)[:, 0]
 
     def _functions(self, length: Float[mx.array, " n"]) -> Float[mx.array, "n n_basis"]:

@@ -189,6 +189,31 @@ class Potential(mlx.nn.Module):
             energies = energies + self._zbl(known, vectors, graph.edges)
         return energies
 
+    def descriptors(
+        self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None
+    ) -> Float[mx.array, "n_atoms n_descriptors"]:
+        """What the network knows of each atom that rotations and reflections do not change.
+
+        The 0e features of all hidden layers, one after the other: differentiable functions of the
+        positions, smooth at the cutoff, that see further with each layer.
+
+        Args:
+            graph: atoms and edges, in the precision of the weights.
+            vectors: (n_edges, 3), Angstrom, in place of the graph's own.
+
+        Returns:
+            (n_atoms, n_descriptors), dimensionless; rows of padding atoms have no meaning.
+        """
+        vectors = graph.edge_vectors() if vectors is None else vectors
+        species = self._one_hot(self.dtype)[self._lookup(mx.int32)[graph.numbers]]
+        hidden: list[tuple[Any, mx.array]] = []
+        self.network(species, vectors, graph.edges, hidden)
+        kept = []
+        for irreps, features in hidden:
+            parts = zip(irreps, irreps.slices(), strict=True)
+            kept += [features[:, part] for block, part in parts if str(block.ir) == "0e"]
+        return mx.concatenate(kept, axis=1)
+
     def _has_neighbors(self, graph: Graph, vectors: mx.array) -> mx.array:
         """Which atoms have a neighbour within the cutoff, (n_atoms,) bool."""
         if graph.n_edges == 0:

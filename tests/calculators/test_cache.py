@@ -64,7 +64,7 @@ def edit(atoms: Atoms, rng: np.random.Generator) -> Atoms:
     return atoms
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_edits_never_give_a_stale_value(seed):
     rng = np.random.default_rng(seed)
     potential = metal()
@@ -83,7 +83,7 @@ def test_random_edits_never_give_a_stale_value(seed):
                 kept.get_property(name, atoms), expected, atol=1e-10 * scale, err_msg=name
             )
         n_values.add(round(atoms.get_potential_energy(), 6))
-    assert len(n_values) > 35
+    assert len(n_values) > 30
 
 
 @pytest.mark.parametrize("change", ["positions", "cell", "pbc", "numbers", "charges", "magmoms"])
