@@ -1,7 +1,7 @@
 """Compiles the CUDA kernels of potentials without a GPU, into a folder to be taken along.
 
     python scripts/gpu_kernel_cache.py folder potential.safetensors random:v2106:32 ... \
-        [--architecture sm_90a] [--atoms 64 1000]
+        [--architecture sm_90a] [--atoms 64 1000] [--feature-dtype float16]
 
 Traces energy and forces, with stress and without, Hessian-vector products and the gradient of a
 training loss of each potential, on a rattled crystal of its elements, as on a machine with an
@@ -10,9 +10,8 @@ full, smoke) the models of ``evals/run.py``. On the other machine MLPOT_CACHE_DI
 folder.
 
 The text of a kernel depends on the potential, the types of arrays and which derivatives are
-wanted; on sizes only by three limits: arrays of 2^31 elements, 2^23 weights of edges in a layer,
-20,000 edges (tables of weights from there on). So give sizes on both sides. Nothing of the device
-but its architecture goes in.
+wanted; on sizes only by two limits: arrays of 2^31 elements, and 2^23 weights of edges in a layer.
+So give sizes on both sides. Nothing of the device but its architecture goes in.
 """
 
 from __future__ import annotations
@@ -125,13 +124,16 @@ def benchmark(preset: str) -> Iterator[tuple[str, Potential | None, Callable[[],
                     yield f"{case.name}, {phase}", None, partial(function, *arrays)
 
 
-def tasks(name: str, sizes: list[int]) -> Iterator[tuple[str, Potential | None, Callable]]:
+def tasks(
+    name: str, sizes: list[int], feature_dtype: str = "float32"
+) -> Iterator[tuple[str, Potential | None, Callable]]:
     """Description, potential (whose weights a trace may change) and function to be traced."""
     kind, _, preset = name.partition(":")
     if kind == "benchmark":
         yield from benchmark(preset)
         return
     potential = potential_of(name)
+    potential.set_feature_dtype(feature_dtype)
     for n_atoms in sizes:
         atoms = crystal(potential, n_atoms)
         for what, trace in traces(potential, atoms).items():
@@ -144,10 +146,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the kernels go")
     parser.add_argument("potentials", nargs="+", help="files, random:MODEL:CHANNELS, ...")
     parser.add_argument("--architecture", default="sm_90a", help="of the GPU (H100, H200: sm_90a)")
+    parser.add_argument("--feature-dtype", default="float32", help="of features, see Potential")
     parser.add_argument("--atoms", type=int, nargs="+", default=[64, 1000])
     options = parser.parse_args()
     for name in options.potentials:
-        for what, potential, trace in tasks(name, options.atoms):
+        for what, potential, trace in tasks(name, options.atoms, options.feature_dtype):
             before, start = compilation.status(), time.perf_counter()
             weights = potential.parameters() if potential is not None else {}
             with imagined_gpu(options.architecture, options.folder):

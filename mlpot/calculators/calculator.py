@@ -49,10 +49,12 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         dtype: "float32" or "float64".
         skin: Angstrom; neighbour lists hold pairs up to the cutoff plus this and are kept while
             atoms move less than half of it. 0 makes a list at every step.
+        feature_dtype: "float16" or "bfloat16" for features of 16 bits, for large systems on GPUs:
+            see `Potential.set_feature_dtype`; None: as the potential has it, else float32.
 
     Raises:
         FileNotFoundError: a checkpoint does not exist.
-        ValueError: a damaged checkpoint, another dtype, a negative skin.
+        ValueError: a damaged checkpoint, another dtype or feature_dtype, a negative skin.
     """
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress", "stresses"]
@@ -62,11 +64,15 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         model: Model | Iterable[Model],
         dtype: str | mx.Dtype = "float32",
         skin: float = 0.5,
+        feature_dtype: str | mx.Dtype | None = None,
     ) -> None:
         super().__init__()
         self._models = find_models(model)
         self.dtype = find_dtype(dtype)
-        self.members: list[Potential] = [load_member(one, self.dtype) for one in self._models]
+        self._feature_dtype = None if feature_dtype is None else str(feature_dtype)
+        self.members: list[Potential] = [
+            load_member(one, self.dtype, feature_dtype) for one in self._models
+        ]
         self._forces = [ReplayedForces(member) for member in self.members]
         self._products = [ReplayedProducts(member) for member in self.members]
         self._pairs = VerletList(max(member.cutoff for member in self.members), skin)
@@ -168,13 +174,15 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         """A new calculator that shares the potentials where the precision is the same."""
         twin = MLPotCalculator([in_precision(m, dtype) for m in self.members], dtype, self.skin)
         twin._models = list(self._models)
+        twin._feature_dtype = self._feature_dtype
         twin.parameters = Parameters(self.parameters, dtype=dtype)
         return twin
 
     def __reduce__(self):
         """Pickled by the paths of its models; potentials without a path are pickled themselves."""
         state = {"atoms": self.atoms, "results": self.results}
-        return MLPotCalculator, (list(self._models), self.dtype, self.skin), state
+        given = (list(self._models), self.dtype, self.skin, self._feature_dtype)
+        return MLPotCalculator, given, state
 
     def __deepcopy__(self, memo: dict) -> MLPotCalculator:
         """Shares the potentials, which are never changed, but nothing else."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlpot import io
 from mlpot.models import Potential
+from mlpot.models.short_features import find_feature_dtype
 
 Model = str | os.PathLike[str] | Potential
 DTYPES = {"float32": mx.float32, "float64": mx.float64}
@@ -74,9 +75,31 @@ def keep_random_state() -> Iterator[None]:
         mx.random.seed((high << 32) | low)
 
 
-def load_member(model: str | Potential, dtype: str) -> Potential:
-    """Read a potential if it is a path, in the wanted precision."""
+def load_member(
+    model: str | Potential, dtype: str, feature_dtype: str | mx.Dtype | None = None
+) -> Potential:
+    """Read a potential if it is a path, in the wanted precision.
+
+    Args:
+        model: a path, or a potential, which is not changed: it may be copied.
+        dtype: "float32" or "float64".
+        feature_dtype: see `Potential.set_feature_dtype`; None: as the potential has it.
+
+    Raises:
+        ValueError: another feature_dtype, or one of 16 bits beside float64.
+    """
     if isinstance(model, Potential):
-        return in_precision(model, dtype)
-    with keep_random_state():
-        return in_precision(io.load(model), dtype)
+        found = in_precision(model, dtype)
+    else:
+        with keep_random_state():
+            found = in_precision(io.load(model), dtype)
+    if feature_dtype is None or find_feature_dtype(feature_dtype) == found.feature_dtype:
+        return found
+    if dtype == "float64" and find_feature_dtype(feature_dtype) != mx.float32:
+        raise ValueError(
+            f"feature_dtype is {str(feature_dtype).removeprefix('mlx.core.')!r}, for potentials in "
+            'float32; the dtype is "float64"'
+        )
+    found = copy.deepcopy(found) if found is model else found
+    found.set_feature_dtype(feature_dtype)
+    return found

@@ -61,7 +61,8 @@ class Records:
     def _find(self, size: Hashable, function: Callable[..., Any]) -> Replayed | None:
         flat: Any = tree_flatten(self.potential.parameters())
         where = addresses([array for _, array in flat])
-        state = (where, kernels.backend.chosen(), str(mx.default_stream(mx.default_device())))
+        stream = str(mx.default_stream(mx.default_device()))
+        state = (where, kernels.backend.chosen(), stream, self.potential.feature_dtype)
         if where is None or state != self._weights:
             self._sizes.clear()
             self._weights = state

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from mlpot import kernels, o3
 
+from . import short_features
 from .radial_edges import TableWeights
 
 
@@ -29,6 +30,10 @@ class MessageSum:
         wanted: irreps of use to what follows.
         scalars_too: whether 0e is wanted in any case.
         scale: factor on the sum.
+
+    Attributes:
+        feature_dtype: name of the number type of features and weights in the convolution; float16
+            and bfloat16 make them half as large, see `mlpot.models.short_features`.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class MessageSum:
                 )
             shapes.append((mul, n_copies))
             w_offset += mul * n_copies
+        self.feature_dtype = "float32"
         self.weight_numel = w_offset
         self._weight_shapes = shapes
         self.spec = kernels.ConvolutionSpec(
@@ -106,10 +112,11 @@ class MessageSum:
         if isinstance(weights, TableWeights):
             powers, table, rows = weights
             table = self._copy_by_copy(table) if self._summed else table
-            out = kernels.radial_convolution(self.spec, x, edge_attr, powers, table, rows, edges)
+            weights = TableWeights(powers, table, rows)
         else:
             weights = self._copy_by_copy(weights) if self._summed else weights
-            out = kernels.convolution(self.spec, x, edge_attr, weights, edges)
+        kept = short_features.FEATURE_DTYPES[self.feature_dtype]
+        out = short_features.convolution(self.spec, x, edge_attr, weights, edges, kept)
         if not self._summed:
             return out
         pieces = o3.layout.split_columns(out, [n * size for n, size in self._parts])

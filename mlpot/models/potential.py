@@ -18,7 +18,8 @@ from mlpot.graph import Graph
 from .backbones import build_backbone
 from .config import PotentialConfig
 from .parameter_cache import ParameterCache
-from .radial_layers import radial_layers
+from .radial_layers import message_sums, radial_layers
+from .short_features import find_feature_dtype
 from .zbl import ZBL
 
 
@@ -113,6 +114,29 @@ class Potential(mlx.nn.Module):
         """
         super().set_dtype(dtype, *(() if predicate is None else (predicate,)))
         mx.eval(self.parameters())
+
+    @property
+    def feature_dtype(self) -> mx.Dtype:
+        """Number type of features and edge weights in the convolutions."""
+        names = [one.feature_dtype for one in message_sums(self.network)]
+        return find_feature_dtype(names[0] if names else "float32")
+
+    def set_feature_dtype(self, dtype: str | mx.Dtype) -> None:
+        """Choose the number type of features and edge weights in the convolutions.
+
+        float16 and bfloat16 are for large systems on GPUs, whose arrays are then half as large;
+        everything else stays in float32. Errors are told in docs/concepts/mlx.md. Weights in
+        float64 are computed with in float64. The choice is not part of a checkpoint.
+
+        Args:
+            dtype: "float32", "float16" or "bfloat16", or that type of MLX.
+
+        Raises:
+            ValueError: another type.
+        """
+        found = find_feature_dtype(dtype)
+        for one in message_sums(self.network):
+            one.feature_dtype = str(found).removeprefix("mlx.core.")
 
     @property
     def radial_intervals(self) -> list[int | None]:

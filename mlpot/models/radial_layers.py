@@ -6,6 +6,8 @@ from typing import Any
 
 import mlx.nn
 
+from .messages import MessageSum
+
 
 def radial_layers(network: mlx.nn.Module) -> list[Any]:
     """Modules with a ``radial_table`` and a ``radial_network``, in the order of their names."""
@@ -15,3 +17,8 @@ def radial_layers(network: mlx.nn.Module) -> list[Any]:
 
     found = [(name, m) for name, m in network.named_modules() if hasattr(m, "radial_table")]
     return [module for _, module in sorted(found, key=key)]
+
+
+def message_sums(network: mlx.nn.Module) -> list[MessageSum]:
+    """The convolutions of these layers."""
+    return [layer._messages for layer in radial_layers(network)]

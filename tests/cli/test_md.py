@@ -81,12 +81,25 @@ def test_run_and_its_files(folder, tmp_path, ensemble):
         ({"struct": "nowhere.xyz"}, "nowhere.xyz"),
         ({"model": "nowhere.safetensors"}, "nowhere.safetensors"),
         ({"dtype": "float16"}, "float16"),
+        ({"feature-dtype": "float8"}, "'float32', 'float16' or 'bfloat16'"),
+        ({"feature-dtype": "float16", "dtype": "float64"}, "needs dtype: float32"),
         ({"index": 4}, "has no structure 4"),
     ],
 )
 def test_wrong_options(folder, capsys, tmp_path, changes, said):
     assert said in refused(capsys, words(folder, **{"out": tmp_path / "new", **changes}))
     assert not (tmp_path / "new").exists()
+
+
+def test_features_of_16_bits(folder, tmp_path):
+    energies = []
+    for dtype in ("float32", "bfloat16"):
+        line = words(folder, out=tmp_path / dtype, **{"feature-dtype": dtype})
+        assert CliRunner().invoke(app.app, line).exit_code == 0
+        rows = (tmp_path / dtype / "log.csv").read_text().splitlines()
+        names, first = rows[0].split(","), rows[1].split(",")
+        energies.append(float(first[names.index("potential_eV")]))
+    assert 0 < abs(energies[1] - energies[0]) < 0.1 * abs(energies[0])
 
 
 def test_configuration_file(folder, capsys, tmp_path):
