@@ -99,8 +99,8 @@ def response(
     along = [mx.array(total, dtype=dtype), mx.array(total_cells, dtype=dtype), *tangents]
     changes = mx.jvp(outputs, origin, along)[1]
     mx.eval(changes)
-    host = [np.array(one).astype(np.float64) for one in changes]
-    return Response(*host[:4], host[4] if descriptors else None)
+    energy, nodes, forces, stress, *further = (np.array(one).astype(np.float64) for one in changes)
+    return Response(energy, nodes, forces, stress, further[0] if descriptors else None)
 
 
 def _direction(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray | None:
