@@ -14,10 +14,12 @@ from mlpot.elements import symbol
 from mlpot.models import NamedBackbone, V2106Config
 
 from .config_sections import (
+    AdaptersSection,
     KeysSection,
     LossSection,
     OptimizerSection,
     ReferenceEnergies,
+    RehearsalSection,
     SchedulerSection,
     StageSection,
     UnitsSection,
@@ -73,7 +75,18 @@ class TrainConfig(StrictModel):
         None,
         "Model to go on from: a file, or the name of a published potential that was fetched. Its "
         "network, cutoff and repulsion are kept (leave model and zbl out, r_max is its cutoff), "
-        "its E0s are fitted anew unless E0s are given.",
+        "its E0s are fitted anew unless E0s are given. Elements that it does not know are added.",
+    )
+    freeze: list[str] = key(
+        [],
+        "Parameters that are not trained, by patterns of their names such as embedding.* or "
+        "*.radial.*; mlpot info MODEL --parameters lists them.",
+    )
+    adapters: AdaptersSection | None = key(
+        None, "Train low-rank changes of linear maps and nothing else; null trains all parameters."
+    )
+    rehearsal: RehearsalSection | None = key(
+        None, "Old data to go on training with beside the new, with start_from."
     )
     zbl: bool = key(True, "Screened nuclear repulsion where atoms come closer than bonds are.")
     E0s: ReferenceEnergies = key(
@@ -182,6 +195,8 @@ class TrainConfig(StrictModel):
             raise ValueError(
                 f"start_from brings its own {' and '.join(sorted(given))}: leave that out"
             )
+        if self.start_from is None and self.rehearsal is not None:
+            raise ValueError("rehearsal goes with start_from: put all data into train_file")
         if self.dtype == "float64" and self.device == "gpu":
             raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
         begins = [stage.from_epoch for stage in self.stages]
@@ -274,6 +289,9 @@ def load_config(path: str | os.PathLike[str]) -> TrainConfig:
         files = getattr(config, name)
         if files is not None:
             changes[name] = [str(folder / file) for file in as_list(files)]
+    if config.rehearsal is not None:
+        old = [str(folder / file) for file in as_list(config.rehearsal.file)]
+        changes["rehearsal"] = config.rehearsal.model_copy(update={"file": old})
     if config.start_from is not None and (folder / config.start_from).is_file():
         changes["start_from"] = str(folder / config.start_from)
     return config.model_copy(update=changes)

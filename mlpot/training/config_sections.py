@@ -97,6 +97,27 @@ class StageSection(StrictModel):
     )
 
 
+class RehearsalSection(StrictModel):
+    """Old data beside the new, so that a model does not forget what it knew."""
+
+    file: str | Annotated[list[str], Field(min_length=1)] = key(
+        ..., "Data that the model knew: a file, a pattern, or a list of them."
+    )
+    ratio: float = key(
+        1.0, "Old frames in each epoch as a part of the new ones, chosen anew each time.", gt=0
+    )
+    weight: float = key(1.0, "Factor of the weights of old frames.", ge=0)
+
+
+class AdaptersSection(StrictModel):
+    """Low-rank changes of the linear maps, which are trained while the model stays fixed."""
+
+    rank: int = key(4, "Rank of the change of each matrix.", ge=1)
+    weights: Annotated[list[str], Field(min_length=1)] = key(
+        ["*"], "Patterns of names of the linear maps that get one."
+    )
+
+
 class LossSection(StrictModel):
     """How errors are counted: the weighted mean over labels of a function of the error."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
@@ -32,6 +32,9 @@ class TrainingData:
         isolated: isolated atoms among the training data.
         tests: test sets by name.
         split: where training and validation frames come from, for the run's folder.
+        old: frames that a model knew before, to rehearse.
+        shifts: added to the energies of old frames, for each atom by its element, eV.
+        notes: what is to be said about the model.
     """
 
     train: Sequence[Frame]
@@ -39,6 +42,9 @@ class TrainingData:
     isolated: list[Frame]
     tests: dict[str, Sequence[Frame]]
     split: dict[str, list[str] | dict[str, list[int]]]
+    old: Sequence[Frame] = ()
+    shifts: dict[int, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def sets(self) -> dict[str, Sequence[Frame]]:
         """Frames by set: train, valid and the test sets."""
@@ -47,7 +53,7 @@ class TrainingData:
     def digest(self) -> str:
         """Changes if any number in training or validation frames does."""
         digest = hashlib.sha256()
-        for frames in (self.train, self.valid):
+        for frames in (self.train, self.valid, *([self.old] if self.old else [])):
             if isinstance(frames, StoredFrames):
                 digest.update(frames.digest().encode())
             else:
@@ -101,7 +107,12 @@ def read_data(config: TrainConfig) -> TrainingData:
     _check_labels(config, train)
     _check_elements(train, {"validation": valid, **tests})
     split = {part: sources(frames) for part, frames in (("train", train), ("valid", valid))}
-    return TrainingData(train, valid, isolated, tests, split)
+    old: Sequence[Frame] = ()
+    if config.rehearsal is not None:
+        old, _ = without_isolated(read(config.rehearsal.file))
+        if not old:
+            raise ValueError(f"{_names(config.rehearsal.file)}: no frames but isolated atoms")
+    return TrainingData(train, valid, isolated, tests, split, old)
 
 
 def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
@@ -118,7 +129,9 @@ def make_potential(config: TrainConfig, data: TrainingData) -> Potential:
         mx.random.seed(config.model_seed)
     if config.start_from is not None:
         asked = None if _fits_E0s(config, data) else reference_energies(config, data, numbers)
-        potential = started_potential(config, list(sampled(data.train)), asked)
+        known = _elements(data.old) if data.old else []
+        start = started_potential(config, list(sampled(data.train)), asked, known)
+        potential, data.notes, data.shifts = start
     else:
         potential = Potential(
             PotentialConfig(

@@ -31,6 +31,7 @@ class Progress:
         seconds: spent, over all parts of a run.
         schedule: state of the learning rate.
         radial_intervals: of the radial tables in the present epoch.
+        shifts: added to the energies of old frames, for each atom by its atomic number, eV.
     """
 
     epoch: int = 0
@@ -43,6 +44,7 @@ class Progress:
     seconds: float = 0.0
     schedule: dict = field(default_factory=dict)
     radial_intervals: list[int] = field(default_factory=list)
+    shifts: dict[str, float] = field(default_factory=dict)
 
     def add(self, batches: int, sums: np.ndarray, gradient_norm: float) -> None:
         """Count a step that is done.

@@ -178,6 +178,8 @@ def _describe(
     console.rule("model", align="left", style="dim")
     for name, value in statistics(potential, data).items():
         _say(console, f"{name}: {rounded(value)}")
+    for note in data.notes:
+        _say(console, note)
     if doubt := doubt_about_E0s(config, data):
         _say(console, doubt)
     _say(console, f"device: {mx.default_device()}, {config.dtype}; folder: {config.out}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from mlx.utils import tree_map
@@ -10,28 +12,48 @@ from mlx.utils import tree_map
 import mlpot.io
 from mlpot import datasets, graph
 from mlpot.datasets import Frame
+from mlpot.elements import symbol
 from mlpot.models import Potential
 
 from .config import TrainConfig
+from .new_elements import with_elements
+
+
+class Start(NamedTuple):
+    """What training starts from.
+
+    Args:
+        potential: with E0s that fit the training data.
+        notes: what is to be said about it.
+        shifts: change of its E0s, by element, eV.
+    """
+
+    potential: Potential
+    notes: list[str]
+    shifts: dict[int, float]
 
 
 def started_potential(
-    config: TrainConfig, train: list[Frame], asked: dict[int, float] | None
-) -> Potential:
+    config: TrainConfig,
+    train: list[Frame],
+    asked: dict[int, float] | None,
+    old: Sequence[int] = (),
+) -> Start:
     """The model that training starts from, with E0s that fit the training data.
 
     Energies of another level of theory differ by a constant for each element. By default these
     are fitted to the training frames (least squares of what the model misses), so that training
-    does not begin with the constants.
+    does not begin with the constants. Elements that the model does not know are added to it.
 
     Args:
         config: with ``start_from``.
         train: frames to train on.
         asked: E0s that the configuration gives, eV; None to fit.
+        old: elements of data that are rehearsed, which it must know.
 
     Raises:
         FileNotFoundError: there is no such model.
-        ValueError: it does not know an element of the data, or has another cutoff.
+        ValueError: it has another cutoff, or no room for an element that it does not know.
     """
     assert config.start_from is not None
     base = mlpot.io.load(config.start_from)
@@ -41,8 +63,18 @@ def started_potential(
             f"Angstrom: set r_max: {base.cutoff:g}"
         )
     elements = sorted({int(z) for frame in train for z in np.unique(frame.numbers)})
-    base.check_elements(elements)
-    E0s = dict(base.config.E0s)
+    notes = []
+    base.check_elements(old)
+    new = sorted(set(elements) - set(base.numbers))
+    before = dict(base.config.E0s)
+    if new:
+        base, similar = with_elements(base, new)
+        notes = [
+            f"{symbol(z)} is new to {config.start_from}: it begins with the weights of "
+            f"{symbol(similar[z])}"
+            for z in new
+        ]
+    E0s = dict(before)
     if asked is not None:
         E0s |= asked
     else:
@@ -51,7 +83,8 @@ def started_potential(
         E0s |= {z: E0s.get(z, 0.0) + energy for z, energy in correction.items()}
     potential = Potential(base.config.model_copy(update={"E0s": E0s}))
     potential.update(tree_map(lambda a: a, base.parameters()))
-    return potential
+    shifts = {z: potential.config.E0s[z] - energy for z, energy in before.items()}
+    return Start(potential, notes, shifts)
 
 
 def _missed(base: Potential, frames: list[Frame]) -> list[Frame]:

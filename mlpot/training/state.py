@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from .adapters import Adapters
 from .average import mixed
 from .config import TrainConfig
 from .matrices import matrices
 from .optimizers import make_optimizer
+from .selection import chosen
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -19,18 +21,22 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, mx.array]
 
-_MODEL, _OPTIMIZER, _AVERAGE = "model.", "optimizer.", "average."
+_MODEL, _ADAPTER, _OPTIMIZER, _AVERAGE = "model.", "adapter.", "optimizer.", "average."
 
 
 class TrainState:
     """Parameters, optimiser state and running average as one flat set of named arrays.
 
-    Names are ``model.NAME`` for parameters, ``optimizer.NAME.SLOT``, ``optimizer.step`` and
-    ``average.NAME``. The arrays here count; the potential has them after `put`.
+    Names are ``model.NAME`` for parameters, ``adapter.NAME.a`` and ``.b`` for what is trained in
+    their place, ``optimizer.NAME.SLOT``, ``optimizer.step`` and ``average.NAME``. The arrays here
+    count; the potential has them, adapters added, after `put`.
 
     Args:
         potential: model, changed by training.
         config: of the run.
+
+    Raises:
+        ValueError: a pattern of names matches no parameter, or nothing is left to train.
 
     Attributes:
         arrays: the state. Never changed but replaced, so that keeping it keeps this moment.
@@ -39,8 +45,22 @@ class TrainState:
     def __init__(self, potential: Potential, config: TrainConfig) -> None:
         self.potential = potential
         self.weights = Weights(potential)
-        self.optimizer = make_optimizer(config.optimizer, config.lr, matrices(potential))
-        self.arrays: Arrays = _prefixed(_MODEL, self.weights.read())
+        blocks = matrices(potential)
+        self.optimizer = make_optimizer(config.optimizer, config.lr, blocks)
+        own = self.weights.read()
+        self.arrays: Arrays = _prefixed(_MODEL, own)
+        names = self.weights.names
+        frozen = set(chosen(names, config.freeze, "freeze"))
+        self._names = [name for name in names if name not in frozen]
+        self._prefix, self.adapters = _MODEL, None
+        if config.adapters is not None:
+            wanted = chosen(names, config.adapters.weights, "adapters.weights")
+            kept = {name: blocks[name] for name in wanted if name in blocks and name not in frozen}
+            self._prefix, self.adapters = _ADAPTER, Adapters(kept, config.adapters.rank)
+            self.arrays |= _prefixed(_ADAPTER, self.adapters.start(own))
+            self._names = [name[len(_ADAPTER) :] for name in self.arrays if _ADAPTER in name]
+        if not self._names:
+            raise ValueError("freeze and adapters leave no parameter to train")
         trained = self.trained(self.arrays)
         self.optimizer.init(trained)
         flat: Any = tree_flatten(self.optimizer.state)
@@ -53,11 +73,11 @@ class TrainState:
 
     def of_model(self, arrays: Mapping[str, mx.array]) -> Arrays:
         """The part of a state that the model's output depends on."""
-        return {name: array for name, array in arrays.items() if name.startswith(_MODEL)}
+        return {n: array for n, array in arrays.items() if n.startswith((_MODEL, _ADAPTER))}
 
     def trained(self, arrays: Mapping[str, mx.array]) -> Arrays:
         """The parameters that are moved, by name, as they are in some state."""
-        return {name: arrays[_MODEL + name] for name in self.weights.names}
+        return {name: arrays[self._prefix + name] for name in self._names}
 
     def plain(self, arrays: Mapping[str, mx.array], trained: Arrays) -> Arrays:
         """The parameters of the model for other trained ones than a state has.
@@ -66,7 +86,10 @@ class TrainState:
             arrays: of the model, see `of_model`.
             trained: by the names of `trained`.
         """
-        return _without(_MODEL, arrays) | trained
+        weights = _without(_MODEL, arrays)
+        return weights | (
+            trained if self.adapters is None else self.adapters.merged(weights, trained)
+        )
 
     def moved(
         self, arrays: Mapping[str, mx.array], gradient: Arrays, rate: mx.array, decay: mx.array
@@ -83,7 +106,8 @@ class TrainState:
         self.optimizer.state["learning_rate"] = rate
         parameters = self.optimizer.apply_gradients(gradient, self.trained(arrays))
         flat: Any = tree_flatten(self.optimizer.state)
-        new = dict(arrays) | _prefixed(_MODEL, parameters) | _prefixed(_OPTIMIZER, dict(flat))
+        new = dict(arrays) | _prefixed(self._prefix, parameters)
+        new |= _prefixed(_OPTIMIZER, dict(flat))
         if self.averages:
             old = _without(_AVERAGE, arrays)
             new |= _prefixed(_AVERAGE, mixed(old, parameters, decay))
@@ -104,16 +128,22 @@ class TrainState:
 
     def put(self) -> None:
         """Give the potential the parameters of this state."""
-        self.weights.write(_without(_MODEL, self.arrays))
+        self._write(self.trained(self.arrays))
 
-    def best_parameters(self) -> Arrays:
-        """The parameters to use: averaged ones where there is an average."""
+    def _write(self, trained: Arrays) -> None:
+        weights = self.plain(self.of_model(self.arrays), trained)
+        # What is kept for parameters that have numbers is not kept for operations.
+        mx.eval(weights)
+        self.weights.write(weights)
+
+    def put_best(self) -> None:
+        """Give the potential the parameters to use: averaged ones where there is an average."""
         trained = self.trained(self.arrays)
         if self.own_average:
             trained = {name: self.arrays[f"{_OPTIMIZER}{name}.x"] for name in trained}
         elif self.averages:
             trained = _without(_AVERAGE, self.arrays)
-        return self.plain(self.of_model(self.arrays), trained)
+        self._write(trained)
 
 
 class averaged:  # noqa: N801, used like a function
@@ -127,8 +157,7 @@ class averaged:  # noqa: N801, used like a function
         self.state = state
 
     def __enter__(self) -> None:
-        self.state.put()
-        self.state.weights.write(self.state.best_parameters())
+        self.state.put_best()
 
     def __exit__(self, *_) -> None:
         self.state.put()

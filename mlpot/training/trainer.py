@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import mlx.core as mx
 import numpy as np
 
-from mlpot.datasets import Batch, Batches, Frame, closest_pair
+from mlpot.datasets import Batch, closest_pair
 from mlpot.io import save
 
 from .ahead import ahead
@@ -30,17 +30,13 @@ from .run_folder import RunFolder
 from .schedule import Schedule
 from .state import TrainState, averaged
 from .step import TrainStep
+from .supply import make_batches, records_steps
 from .view import ProgressView
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
 
 Item = TypeVar("Item")
-
-#: On CPUs, batches with fewer edges take longer to build in Python than padding costs: steps of up
-#: to 24 ethanol molecules, or of one cell of 32 copper atoms, became 1.4 to 2.7 times as fast.
-_FEW_EDGES = 2000
-_SAMPLE = 100  # frames that tell how large a batch is
 
 _AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
 
@@ -68,18 +64,18 @@ class Trainer:
         self.config, self.potential, self.data, self.folder = config, potential, data, folder
         self.state = TrainState(potential, config)
         self.objective = Objective(config.loss, config.weights())
+        recorded = records_steps(config, potential, data)
         self.step = TrainStep(
             self.state,
             self.objective,
             uses_stress(config, data),
             config.clip_grad,
             self.ranks,
-            record=self._records,
+            record=recorded,
             hvps=uses_hvps(config, data),
         )
-        self.train_batches = self._batches(data.train, config.batch_size)
-        self.valid_batches = self._batches(
-            data.valid, config.valid_batch_size or config.batch_size, shuffle=False
+        self.train_batches, self.valid_batches = make_batches(
+            config, potential, data, self.ranks, recorded
         )
         scheduler = config.scheduler
         if config.optimizer.name == "schedule_free":
@@ -91,44 +87,14 @@ class Trainer:
             config.max_num_epochs,
             config.constant_rates(),
         )
-        self.progress = Progress()
+        self.progress = Progress(shifts={str(z): shift for z, shift in data.shifts.items()})
         self._digest = data.digest()
         self._closest: float | None = None
-
-    def _batches(self, frames: Sequence[Frame], size: int, shuffle: bool = True) -> Batches:
-        return Batches(
-            frames,
-            size,
-            self.potential.cutoff,
-            E0s=self.potential.config.E0s,
-            dtype=self.potential.dtype,
-            seed=self.config.seed,
-            shuffle=shuffle,
-            type_weights=self.config.config_type_weights,
-            part=(self.ranks.rank, self.ranks.size),
-            pad=self._pads,
-        )
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps of the optimiser in an epoch."""
         return -(-len(self.train_batches) // self.config.accumulation_steps)
-
-    @property
-    def _records(self) -> bool:
-        """Whether steps are recorded."""
-        if self.config.record_steps != "auto":
-            return self.config.record_steps == "on"
-        if mx.default_device().type == mx.DeviceType.gpu:
-            return True
-        sample = self.data.train[:_SAMPLE]
-        n_atoms = self.config.batch_size * sum(frame.n_atoms for frame in sample) / len(sample)
-        return n_atoms * self.potential.config.avg_num_neighbors < _FEW_EDGES
-
-    @property
-    def _pads(self) -> bool:
-        """Equal sizes serve what is recorded for a size, and kernels compiled for one on a GPU."""
-        return self._records or mx.default_device().type == mx.DeviceType.gpu
 
     @property
     def finished(self) -> str | None:
@@ -299,6 +265,7 @@ class Trainer:
         # Runs of older versions had fewer terms.
         self.progress.sums += no_sums()[len(self.progress.sums) :]
         self.schedule.load(self.progress.schedule)
+        self.data.shifts |= {int(z): shift for z, shift in self.progress.shifts.items()}
         if self.progress.radial_intervals:
             self.potential.set_radial_intervals(self.progress.radial_intervals)
 
@@ -318,7 +285,7 @@ class Trainer:
     def _explain_not_finite(self, indices: Sequence[int]) -> None:
         """Stop with the frames of a step that make the loss or its gradient not finite."""
         n_rows = self.config.batch_size * self.config.accumulation_steps
-        named = frames_not_finite(self.step, self.data.train, indices, n_rows, self.ranks)
+        named = frames_not_finite(self.step, self.train_batches.frames, indices, n_rows, self.ranks)
         self.save()
         raise ValueError(
             f"the loss is not finite in epoch {self.progress.epoch + 1}, step "
