@@ -19,6 +19,12 @@ def info(
             "format that mlpot train reads."
         ),
     ],
+    parameters: Annotated[
+        bool,
+        typer.Option(
+            "--parameters", help="List the names of a model's parameters, for the key freeze."
+        ),
+    ] = False,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Compare all numbers of HDF5 data with their digests."),
@@ -32,8 +38,10 @@ def info(
     if file.suffix == ".safetensors" or not file.exists():
         if verify:
             raise ValueError(f"{file}: --verify is for data; a model is checked when it is read")
-        _describe_model(file)
+        _describe_model(file, parameters)
         return
+    if parameters:
+        raise ValueError(f"{file}: --parameters is for models")
     from mlpot import datasets
 
     if verify:
@@ -47,7 +55,7 @@ def info(
         typer.echo("all digests are those that were written")
 
 
-def _describe_model(model: Path) -> None:
+def _describe_model(model: Path, parameters: bool) -> None:
     from mlpot import io
     from mlpot.elements import format_elements, symbol
 
@@ -62,6 +70,9 @@ def _describe_model(model: Path) -> None:
     typer.echo(f"elements        {format_elements(potential.numbers)}")
     typer.echo(f"cutoff          {potential.cutoff:g} Angstrom")
     typer.echo(f"parameters      {n_parameters} in {len(arrays)} arrays")
+    if parameters:
+        for name, array in sorted(arrays.items()):
+            typer.echo(f"  {name} {tuple(array.shape)}")
     typer.echo("E0s (eV)")
     for number in potential.numbers:
         energy = f"{config.E0s[number]:.8f}" if number in config.E0s else "0 (not given)"

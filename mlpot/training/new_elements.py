@@ -48,7 +48,8 @@ def with_elements(base: Potential, new: Sequence[int]) -> tuple[Potential, dict[
         E0 yet.
 
     Raises:
-        ValueError: the network has weights in which elements cannot be told apart.
+        ValueError: elements are more than rows of weights, as where hidden features are one for
+            each element (Nequix without embedding).
     """
     old = base.numbers
     similar = {z: most_similar(z, old) for z in new}
@@ -70,7 +71,10 @@ def with_elements(base: Potential, new: Sequence[int]) -> tuple[Potential, dict[
         else:
             value = _of_pairs(np.array(own[name]), array.shape, rows, len(old))
         if value is None or value.size != array.size:
-            raise ValueError(f"elements cannot be added to this model: {name} has no row for each")
+            raise ValueError(
+                f"elements cannot be added to this model, whose {name} does not hold one row for "
+                "each: start from another model, or leave frames with new elements out"
+            )
         changed.append((name, mx.array(value, dtype=base.dtype).reshape(array.shape)))
     potential.load_weights(changed)
     potential.set_radial_intervals(base.radial_intervals)
@@ -100,8 +104,12 @@ def _of_pairs(
     if matrix.ndim != 2 or n_basis < 1 or shape[0] != n_basis + 2 * len(rows):
         return None
     ends = [[n_basis + end * n_old + row for row in rows] for end in (0, 1)]
-    # The network divides by the square root of the number of its inputs.
-    return matrix[[*range(n_basis), *ends[0], *ends[1]]] * (shape[0] / len(matrix)) ** 0.5
+    found = matrix[[*range(n_basis), *ends[0], *ends[1]]]
+    # The network divides by the root of the number of its inputs; one-hot vectors are as long as
+    # the root of the number of elements.
+    found *= (shape[0] / len(matrix)) ** 0.5
+    found[n_basis:] *= (n_old / len(rows)) ** 0.5
+    return found
 
 
 def _check(base: Potential, potential: Potential) -> None:

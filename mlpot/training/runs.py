@@ -84,14 +84,16 @@ def train_one(config: TrainConfig, overwrite: bool = False, console: Console | N
                 folder.refuse_existing()
             data = read_data(config)
             potential = make_potential(config, data)
+            trainer = Trainer(config, potential, data, folder, ranks)
         _same_data(ranks, data)
         _describe(console, config, data, potential)
+        if config.freeze or config.adapters is not None:
+            _say(console, trainer.state.describe())
         with ranks:
             folder.start()
             folder.write_config(config.plain())
             folder.write_json(folder.split, data.split)
             folder.write_json(folder.statistics, statistics(potential, data))
-            trainer = Trainer(config, potential, data, folder, ranks)
             trainer.save()
         return _run(trainer, console)
 

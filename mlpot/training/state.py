@@ -71,6 +71,14 @@ class TrainState:
         if self.averages:
             self.arrays |= _prefixed(_AVERAGE, trained)
 
+    def describe(self) -> str:
+        """How many numbers are trained, in words."""
+        trained = sum(array.size for array in self.trained(self.arrays).values())
+        fixed = sum(array.size for name, array in self.arrays.items() if name.startswith(_MODEL))
+        if self.adapters is None:
+            return f"trained: {trained} of {fixed} parameters"
+        return f"trained: {trained} parameters of adapters beside {fixed} fixed ones"
+
     def of_model(self, arrays: Mapping[str, mx.array]) -> Arrays:
         """The part of a state that the model's output depends on."""
         return {n: array for n, array in arrays.items() if n.startswith((_MODEL, _ADAPTER))}

@@ -109,4 +109,6 @@ def test_what_does_not_fit_is_refused(base, tmp_path):
         frame.numbers[:] = 3
     datasets.write(tmp_path / "lithium.h5", frames)
     with pytest.raises(ValueError, match="does not know Li"):
-        train(started(tmp_path, train_file="lithium.h5", E0s="least_squares"))
+        train(started(tmp_path, rehearsal={"file": "lithium.h5"}))
+    with pytest.raises(ValueError, match="rehearsal goes with start_from"):
+        load_config(write_config(tmp_path, rehearsal={"file": "lithium.h5"}))
