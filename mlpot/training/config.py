@@ -16,6 +16,7 @@ from mlpot.models import NamedBackbone, V2106Config
 from .config_sections import (
     AdaptersSection,
     KeysSection,
+    LoggingSection,
     LossSection,
     OptimizerSection,
     ReferenceEnergies,
@@ -183,6 +184,7 @@ class TrainConfig(StrictModel):
         "of fewer than about 2000 pairs of neighbours.",
     )
 
+    logging: LoggingSection = key(LoggingSection(), "Other programs that watch the run.")
     keys: KeysSection = key(KeysSection(), "Names of the labels in the data files.")
     units: UnitsSection = key(UnitsSection(), "Units of the data files.")
 

@@ -132,6 +132,20 @@ class LossSection(StrictModel):
     )
 
 
+class LoggingSection(StrictModel):
+    """Other programs that watch a run; nothing leaves this machine unless wandb is named."""
+
+    tensorboard: bool = key(
+        False, "Write TensorBoard's files to the folder tensorboard of the run; extra tensorboard."
+    )
+    wandb: str | None = key(
+        None, "Project of Weights & Biases that gets the numbers of each epoch; extra wandb."
+    )
+    wandb_mode: Literal["online", "offline"] = key(
+        "online", "offline keeps the files in the folder wandb of the run, for wandb sync."
+    )
+
+
 class KeysSection(StrictModel):
     """Names of the labels; null takes REF_energy, REF_forces, ... and then energy, forces, ..."""
 

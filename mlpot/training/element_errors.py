@@ -14,6 +14,7 @@ from mlpot.elements import symbol
 from mlpot.files import atomic_write
 
 from .errors import Predictions
+from .tables import format_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +80,7 @@ def element_cells(rows: Sequence[ElementRow]) -> tuple[list[str], list[list[str]
     """Head and lines of a table."""
     lines = [
         [row.set, row.model, row.element, str(row.n_atoms)]
-        + [f"{1e3 * value:.3g}" for value in (row.mae, row.rmse, row.rms)]
+        + [format_number(1e3 * value) for value in (row.mae, row.rmse, row.rms)]
         for row in rows
     ]
     return list(_HEAD), lines

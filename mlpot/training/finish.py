@@ -8,10 +8,12 @@ from mlpot.files import atomic_write
 from mlpot.io import load
 from mlpot.models import Potential
 
+from .element_errors import element_cells, element_rows
 from .errors import ErrorRow
 from .evaluate import compare, predict
+from .insights import distances, timing, worst_cells, worst_frames
 from .loading import describe, sampled
-from .plots import loss_curves
+from .plots import error_against_distance, loss_curves
 from .preparation import rounded, statistics
 from .report import png, write_parity, write_report
 from .tables import rich_table, write_errors
@@ -62,6 +64,10 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
     picture = write_parity(folder.parity, shown)
     if picture is not None:
         pictures["Predictions against labels"] = picture
+    away = error_against_distance(distances(shown, min(potential.cutoff, 5.0)))
+    if away is not None:
+        pictures["Errors of forces by distance from the training frames"] = png(away)
+    by_element = [row for name in sets for row in element_rows(name, "model", *shown[name])]
     progress = trainer.progress
     minutes = progress.seconds / 60
     write_report(
@@ -71,12 +77,17 @@ def finish(trainer: Trainer, reason: str, console: Console) -> tuple[Potential, 
             "ended": reason,
             "best epoch": f"{progress.best_epoch} (validation loss {progress.best_loss:.4g})",
             "training": f"{minutes:.1f} minutes, {progress.step} steps",
+            "speed": timing(folder.read_metrics(), len(data.train)),
             **{name: rounded(value) for name, value in statistics(potential, data).items()},
         },
         rows=rows,
         pictures=pictures,
         texts={f"Data: {name}": describe(frames) for name, frames in data.sets().items()},
         config=config.plain(),
+        tables={
+            "Forces by element": element_cells(by_element),
+            "Worst frames": worst_cells(worst_frames(shown)),
+        },
     )
     console.print(rich_table(rows))
     console.print(

@@ -88,6 +88,9 @@ def _walk(schema: dict, definitions: dict, prefix: str) -> Iterator[KeyLine]:
 
 
 def _section(entry: dict, definitions: dict) -> dict | None:
+    for option in entry.get("anyOf", []):  # a section that may be left out
+        if "$ref" in option:
+            entry = option
     return definitions.get(entry.get("$ref", "").rpartition("/")[2])
 
 

@@ -21,6 +21,10 @@ _ERRORS = (
 )
 
 
+#: Points of a set beyond which a panel shows how dense they are.
+_MOST_POINTS = 2000
+
+
 def _figure(n_panels: int) -> tuple[Figure, list]:
     # Not through pyplot, which keeps figures and chooses a window system.
     from matplotlib.figure import Figure
@@ -69,7 +73,7 @@ def parity(sets: Mapping[str, tuple[Sequence[Frame], Predictions]]) -> Figure | 
         sets: frames and predictions by name of the set.
 
     Returns:
-        The picture; None where there are no labels.
+        The picture, a row for each set; None where there are no labels.
     """
     panels = {
         ("energy less isolated atoms", "eV/atom"): _energies,
@@ -83,28 +87,85 @@ def parity(sets: Mapping[str, tuple[Sequence[Frame], Predictions]]) -> Figure | 
     shown = [label for label in panels if any(len(p[0]) for p in data[label].values())]
     if not shown:
         return None
-    figure, axes = _figure(len(shown))
-    for axis, label in zip(axes, shown, strict=True):
-        _parity_panel(axis, *label, data[label])
+    figure, grid = _grid(len(sets), len(shown))
+    for row, name in zip(grid, sets, strict=True):
+        for axis, label in zip(row, shown, strict=True):
+            # The same range in all rows of a column: sets are to be compared.
+            everything = np.concatenate([np.concatenate(points) for points in data[label].values()])
+            _parity_panel(axis, name, label, data[label][name], everything)
     return figure
 
 
+def _grid(n_rows: int, n_columns: int) -> tuple[Figure, list[list]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * n_columns, 3.5 * n_rows), layout="constrained")
+    return figure, [list(row) for row in figure.subplots(n_rows, n_columns, squeeze=False)]
+
+
 def _parity_panel(
-    axis, label: str, unit: str, sets: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    axis,
+    name: str,
+    label: tuple[str, str],
+    points: tuple[np.ndarray, np.ndarray],
+    everything: np.ndarray,
 ) -> None:
-    for name, (true, said) in sets.items():
-        if len(true):
-            rmse = np.sqrt(np.mean((true - said) ** 2))
-            text = f"{name} (RMSE {1e3 * rmse:.3g} m{unit})"
-            # Points as an image: a page with 100,000 of them stays small.
-            axis.plot(true, said, ".", markersize=2, alpha=0.5, label=text, rasterized=True)
-    everything = np.concatenate([np.concatenate(points) for points in sets.values()])
+    (true, said), (quantity, unit) = points, label
     low, high = float(everything.min()), float(everything.max())
+    margin = 0.03 * (high - low) or 1.0
+    low, high = low - margin, high + margin
+    title = f"{name}: no labels"
+    if len(true):
+        error = 1e3 * np.array([np.abs(true - said).mean(), np.sqrt(((true - said) ** 2).mean())])
+        title = f"{name}: MAE {error[0]:.3g}, RMSE {error[1]:.3g} m{unit}"
+    if len(true) > _MOST_POINTS:
+        # Colours tell how many lie one upon another; bins are exact where points are not.
+        bins = [np.linspace(low, high, 121)] * 2
+        counts, *edges = np.histogram2d(true, said, bins=bins)
+        from matplotlib.colors import LogNorm
+
+        picture = np.ma.masked_equal(counts.T, 0)
+        norm = LogNorm(1, max(2.0, float(counts.max())))
+        mesh = axis.pcolormesh(*edges, picture, norm=norm, cmap="viridis", rasterized=True)
+        axis.figure.colorbar(mesh, ax=axis, label="labels in a cell")
+    elif len(true):
+        axis.plot(true, said, ".", markersize=3, alpha=0.5, rasterized=True)
     axis.plot([low, high], [low, high], color="0.3", linewidth=0.8)
-    axis.set_xlabel(f"reference {label} [{unit}]")
+    axis.set(xlim=(low, high), ylim=(low, high))
+    axis.locator_params(nbins=5)
+    axis.set_title(title, fontsize="small")
+    axis.set_xlabel(f"reference {quantity} [{unit}]")
     axis.set_ylabel("model")
     axis.grid(alpha=0.3)
-    axis.legend(frameon=False, markerscale=3, fontsize="small")
+
+
+def error_against_distance(data: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure | None:
+    """Errors of forces by distance from the training data.
+
+    Args:
+        data: distances and errors (eV/Angstrom) by set, see `mlpot.training.insights.distances`.
+
+    Returns:
+        The picture; None where there is nothing to show.
+    """
+    if not data:
+        return None
+    figure, (axis,) = _figure(1)
+    figure.set_size_inches(6.5, 4)
+    for number, (name, (distance, error)) in enumerate(data.items()):
+        colour = f"C{number % 10}"
+        axis.semilogy(distance, 1e3 * error, ".", color=colour, markersize=4, alpha=0.4, label=name)
+        if len(distance) >= 20:
+            order = np.argsort(distance)
+            parts = np.array_split(order, min(8, len(order) // 10))
+            middle = [np.median(distance[part]) for part in parts]
+            typical = [1e3 * np.sqrt((error[part] ** 2).mean()) for part in parts]
+            axis.semilogy(middle, typical, "-o", color=colour, markersize=4, linewidth=1.2)
+    axis.set_xlabel("distance to the nearest training frame (descriptors)")
+    axis.set_ylabel("force RMSE of the frame [meV/A]")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize="small")
+    return figure
 
 
 def _energies(frames: Sequence[Frame], said: Predictions) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from mlpot.files import atomic_write
 
 from .errors import ErrorRow, Predictions
 from .plots import parity
-from .tables import html_table
+from .tables import html_table, plain_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +69,7 @@ def write_report(
     pictures: Mapping[str, bytes],
     texts: Mapping[str, str],
     config: Mapping,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[str]]]] | None = None,
 ) -> None:
     """Write the page; it needs no other file.
 
@@ -80,6 +81,7 @@ def write_report(
         pictures: PNG by heading.
         texts: preformatted text by heading.
         config: plain values of the configuration.
+        tables: head and lines by heading.
     """
     parts = [
         "<!DOCTYPE html>",
@@ -99,6 +101,8 @@ def write_report(
             "<p>mean-only: energies of isolated atoms plus the mean energy per atom of the set, "
             "no forces. A model that has learnt something is far below it.</p>"
         )
+    for heading, (head, lines) in (tables or {}).items():
+        parts += [f"<h2>{html.escape(heading)}</h2>", plain_table(head, lines)]
     for heading, data in pictures.items():
         encoded = base64.b64encode(data).decode()
         parts += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .config import TrainConfig
 from .errors import ErrorRow
 from .finish import finish
 from .loading import describe
+from .loggers import Loggers, check_loggers
 from .parallel import Ranks, find_ranks
 from .preparation import (
     TrainingData,
@@ -80,6 +82,7 @@ def train_one(config: TrainConfig, overwrite: bool = False, console: Console | N
     folder = RunFolder(config.out, writes=ranks.first)
     with mx.stream(compute_device(config)):
         with ranks:
+            check_loggers(config.logging)
             if ranks.first and not overwrite:
                 folder.refuse_existing()
             data = read_data(config)
@@ -140,7 +143,11 @@ def _run(trainer: Trainer, console: Console) -> Run:
     view = ProgressView(
         console, config.max_num_epochs, trainer.steps_per_epoch, trainer.progress.step
     )
-    with view:
+    with contextlib.ExitStack() as stack:
+        if folder.writes and trainer.finished is None:
+            loggers = Loggers(config.logging, folder.path, config.plain(), trainer.progress.epoch)
+            view.listeners.append(stack.enter_context(loggers).epoch)
+        stack.enter_context(view)
         reason = trainer.run(view)
     if not trainer.ranks.first:
         return Run(folder, trainer.potential, [], reason)

@@ -87,6 +87,15 @@ def html_table(rows: Sequence[ErrorRow]) -> str:
     return "\n".join(lines)
 
 
+def plain_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Any table for a page."""
+    names = "".join(f"<th>{html.escape(name).replace(chr(10), '<br>')}</th>" for name in head)
+    rows = [
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>" for line in lines
+    ]
+    return "\n".join([f"<table><thead><tr>{names}</tr></thead><tbody>", *rows, "</tbody></table>"])
+
+
 def write_errors(folder: str | os.PathLike[str], rows: Sequence[ErrorRow]) -> None:
     """Write ``errors.csv`` (a line for each row) and ``errors.json`` (with label counts)."""
     plain = [row.plain() for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class ProgressView:
         self.every = max(1, n_epochs // _LINES)
         self.began = time.monotonic()
         self.told = False
+        #: Called with the numbers of each epoch.
+        self.listeners: list[Callable[[Mapping[str, float | None]], None]] = []
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[n_epochs]}"),
             BarColumn(),
@@ -97,6 +99,8 @@ class ProgressView:
             row: of ``metrics.csv``.
             better: whether the model is the best so far.
         """
+        for listener in self.listeners:
+            listener(row)
         epoch = int(row["epoch"] or 0)
         if epoch % self.every and epoch not in (1, self.n_epochs):
             return

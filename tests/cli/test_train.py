@@ -86,9 +86,9 @@ def test_leaves_its_files(trained):
 
 def test_report_needs_no_other_file(trained):
     page = (trained[0] / "run" / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/png;base64,") == 3
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    for word in ("mean-only", "cluster", "max_num_epochs: 40", "best epoch", "E0s"):
+    for word in ("mean-only", "cluster", "max_num_epochs: 40", "best epoch", "E0s", "Worst frames"):
         assert word in page
 
 
