@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -30,7 +31,7 @@ MADE = {
 }
 
 
-def structure(name: str):
+def structure(name: str) -> Any:
     """Atoms of a file as they are, or a made structure with atoms moved by 0.05 Angstrom."""
     if Path(name).exists():
         return read(name)

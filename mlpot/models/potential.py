@@ -118,7 +118,8 @@ class Potential(mlx.nn.Module):
     @property
     def feature_dtype(self) -> mx.Dtype:
         """Number type of features and edge weights in the convolutions."""
-        names = [one.feature_dtype for one in message_sums(self.network)]
+        network = getattr(self, "network", None)  # potentials of other kinds have none
+        names = [] if network is None else [one.feature_dtype for one in message_sums(network)]
         return find_feature_dtype(names[0] if names else "float32")
 
     def set_feature_dtype(self, dtype: str | mx.Dtype) -> None:
@@ -210,7 +211,8 @@ class Potential(mlx.nn.Module):
         energies = mx.where(bonded, energies * self.config.scale, mx.zeros_like(energies))
         if self._zbl is not None:
             known = mx.minimum(index, len(self.numbers) - 1)
-            energies = energies + self._zbl(known, vectors, graph.edges)
+            radial = self.network.radial_strategy
+            energies = energies + self._zbl(known, vectors, graph.edges, radial)
         return energies
 
     def descriptors(

@@ -36,7 +36,10 @@ def values_and_slopes(from_table: bool, dtype: mx.Dtype) -> list[mx.array]:
     rows = mx.array(np.random.default_rng(2).integers(0, 7, N_EDGES).astype(np.int32))
 
     def convolution(x, y, *weights):
-        made = TableWeights(*weights, rows) if from_table else weights[0]
+        made: Any = weights[0]
+        if from_table:
+            powers, table = weights
+            made = TableWeights(powers, table, rows)
         return short_features.convolution(SPEC, x, y, made, EDGES, dtype)
 
     arrays = given(from_table)
