@@ -40,6 +40,8 @@ class Potential(mlx.nn.Module):
         config: all hyperparameters.
     """
 
+    _feature_dtype = "float32"  # by name: copies are made of potentials, not of MLX's types
+
     def __init__(self, config: PotentialConfig) -> None:
         super().__init__()
         self.config = config
@@ -118,9 +120,7 @@ class Potential(mlx.nn.Module):
     @property
     def feature_dtype(self) -> mx.Dtype:
         """Number type of features and edge weights in the convolutions."""
-        network = getattr(self, "network", None)  # potentials of other kinds have none
-        names = [] if network is None else [one.feature_dtype for one in message_sums(network)]
-        return find_feature_dtype(names[0] if names else "float32")
+        return find_feature_dtype(self._feature_dtype)
 
     def set_feature_dtype(self, dtype: str | mx.Dtype) -> None:
         """Choose the number type of features and edge weights in the convolutions.
@@ -136,8 +136,9 @@ class Potential(mlx.nn.Module):
             ValueError: another type.
         """
         found = find_feature_dtype(dtype)
+        self._feature_dtype = str(found).removeprefix("mlx.core.")
         for one in message_sums(self.network):
-            one.feature_dtype = str(found).removeprefix("mlx.core.")
+            one.feature_dtype = self._feature_dtype
 
     @property
     def radial_intervals(self) -> list[int | None]:
