@@ -184,6 +184,14 @@ class TrainConfig(StrictModel):
         "of fewer than about 2000 pairs of neighbours.",
     )
 
+    save_minutes: float = key(
+        10.0,
+        "Time after which the state is saved within an epoch; at the end of each epoch it always "
+        "is.",
+        unit="minutes",
+        gt=0,
+    )
+
     logging: LoggingSection = key(LoggingSection(), "Other programs that watch the run.")
     keys: KeysSection = key(KeysSection(), "Names of the labels in the data files.")
     units: UnitsSection = key(UnitsSection(), "Units of the data files.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import yaml
 from mlpot.files import atomic_write
 
 from .checkpoint import previous_path
+
+#: Names that `mlpot.files.temporary_beside` gives.
+_LEFTOVER = re.compile(r"\.[\w.-]+\.\d+\.[0-9a-f]{8}\.\w+")
 
 COLUMNS = (
     *("epoch", "step", "lr", "train_loss", "valid_loss"),
@@ -78,6 +82,14 @@ class RunFolder:
             file.unlink(missing_ok=True)
         with open(self.metrics, "w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerow(COLUMNS)
+
+    def remove_leftovers(self) -> None:
+        """Remove what processes were writing when they were killed."""
+        if not self.writes:
+            return
+        for file in self.path.iterdir():
+            if _LEFTOVER.fullmatch(file.name):
+                file.unlink(missing_ok=True)
 
     def write_config(self, plain: Mapping) -> None:
         """Write ``config.yaml``, defaults included."""

@@ -131,6 +131,7 @@ def resume_one(path: str | os.PathLike[str], console: Console | None = None) -> 
                 potential.set_dtype(mx.float64)
             trainer = Trainer(config, potential, data, folder, ranks)
             trainer.load(checkpoint)
+        folder.remove_leftovers()
         folder.forget_metrics_after(trainer.progress.epoch)
         if trainer.finished is None:
             progress = trainer.progress

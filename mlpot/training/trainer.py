@@ -128,7 +128,7 @@ class Trainer:
 
     def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
         progress = self.progress
-        began = time.monotonic()
+        began = saved = time.monotonic()
         if self.ranks.size > 1:
             # Machines of different kinds may round differently: nothing may add up.
             self.state.load(self.ranks.share_arrays(self.state.arrays))
@@ -149,6 +149,9 @@ class Trainer:
                 self.ranks.size == 1 or progress.batch % _AGREE_EVERY == 0
             ):
                 self._stop_if(watch)
+                if now - saved > 60 * self.config.save_minutes:
+                    self.save()
+                    saved = now
 
     def _step(self, batches: Sequence[Batch]) -> float:
         progress = self.progress
