@@ -74,7 +74,7 @@ def read(path: str, limit: float) -> dict:
         "iteration [s]": spent,
         "frames a second": seen / spent,
         "memory along the epoch [MB]": series,
-        "memory at most [MB]": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        "memory at most [MB]": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1.024e-3,
     }
     return result
 
@@ -101,7 +101,7 @@ def main() -> None:
             write_hdf5(path, frames(given.frames), neighbors=given.neighbors)
             result["writing [s]"] = time.perf_counter() - began
             result["memory while writing, at most [MB]"] = (
-                resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+                resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1.024e-3
             )
         result["file [MB]"] = path.stat().st_size / 1e6
         command = [sys.executable, __file__, "--read", str(path), "--limit", str(given.limit)]
