@@ -9,12 +9,21 @@ import typer
 
 
 def relax(
-    model: Annotated[Path, typer.Option(help="Model, e.g. best.safetensors.")],
-    struct: Annotated[Path, typer.Option(help="Structure, in any format that ASE reads.")],
+    model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
+    struct: Annotated[
+        list[Path],
+        typer.Option(help="Structure, in any format that ASE reads; may be given several times."),
+    ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Where it is written; STRUCT-relaxed.extxyz here by default."),
+        typer.Option(
+            help="Where it is written; STRUCT-relaxed.extxyz here by default, for several "
+            "structures relaxed.extxyz."
+        ),
     ] = None,
+    frames: Annotated[
+        bool, typer.Option("--frames", help="Relax all structures of each file, not the last.")
+    ] = False,
     fmax: Annotated[float, typer.Option(help="Largest force that may remain, eV/Å.")] = 1e-3,
     cell: Annotated[bool, typer.Option("--cell", help="Relax the cell too.")] = False,
     symmetry: Annotated[bool, typer.Option("--symmetry", help="Keep the space group.")] = False,
@@ -24,23 +33,40 @@ def relax(
         bool, typer.Option("--overwrite", help="Replace the file where it exists.")
     ] = False,
 ) -> None:
-    """Relax a structure, and with --cell its cell; what was reached is written in any case."""
+    """Relax structures, and with --cell their cells; what was reached is written in any case.
+
+    Several structures are relaxed together in one batch and written into one file,
+    in order; with --cell or --symmetry, or a committee, one after the other.
+    """
     from rich.console import Console
 
     from mlpot import workflows
     from mlpot.calculators import MLPotCalculator
-    from mlpot.workflows.structures import check_writable
+    from mlpot.workflows.structures import check_writable, read_structures
 
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype is {dtype!r}: give float32 or float64")
-    target = Path(f"{struct.stem}-relaxed.extxyz") if out is None else out
+    several = frames or len(struct) > 1
+    default = "relaxed.extxyz" if several else f"{struct[0].stem}-relaxed.extxyz"
+    target = Path(default) if out is None else out
     check_writable(target, overwrite)
-    atoms = workflows.read_structure(struct)
+    found = [atoms for path in struct for atoms in read_structures(path, every=frames)]
     calc = MLPotCalculator(model, dtype=dtype)
     console = Console()
-    relaxed, report = workflows.relax_and_report(atoms, calc, fmax, cell, steps, symmetry, console)
-    workflows.write_structure(target, relaxed, overwrite)
-    console.print(f"{report}.", highlight=False)
+    if several and not (cell or symmetry or len(calc.members) > 1):
+        results = workflows.relax_batch(found, calc, fmax, steps, console)
+    else:
+        results = [
+            workflows.relax_and_report(atoms, calc, fmax, cell, steps, symmetry, console)
+            for atoms in found
+        ]
+    relaxed = [atoms for atoms, _ in results]
+    workflows.write_structure(target, relaxed if several else relaxed[0], overwrite)
+    for number, (atoms, report) in enumerate(results):
+        name = f"{number} {atoms.get_chemical_formula()}: " if several else ""
+        console.print(f"{name}{report}.", highlight=False)
     console.print(f"Written to {target}", highlight=False, soft_wrap=True)
-    if not report.converged:
-        raise ValueError(f"fmax {fmax:g} was not reached: give more --steps than {steps}")
+    left = sum(not report.converged for _, report in results)
+    if left:
+        which = f" by {left} of {len(results)} structures" if several else ""
+        raise ValueError(f"fmax {fmax:g} was not reached{which}: give more --steps than {steps}")

@@ -8,11 +8,10 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float64
 
-from mlpot import kernels
 from mlpot.graph import Graph
 from mlpot.models import Potential
 
-from .second import hvp
+from .second import products
 
 #: Chunks are chosen so that the intermediate arrays of one take about so many bytes.
 MEMORY_BUDGET = 2 << 30
@@ -64,21 +63,15 @@ def hvps(
         done = int(np.clip(memory // expected, 1, min(LARGEST_CHUNK, len(given))))
         before = mx.get_active_memory()
         mx.reset_peak_memory()
-        result[:done] = _products(potential, graph, given[:done])
+        result[:done] = products(potential, graph, given[:done])
         taken = max((mx.get_peak_memory() - before) // done, 1)
         chunk = int(np.clip(memory // taken, 1, LARGEST_CHUNK))
         if progress is not None:
             progress(done, len(given))
     while done < len(given):
         part = given[done : done + (chunk or 1)]
-        result[done : done + len(part)] = _products(potential, graph, part)
+        result[done : done + len(part)] = products(potential, graph, part)
         done += len(part)
         if progress is not None:
             progress(done, len(given))
     return result
-
-
-def _products(potential: Potential, graph: Graph, vectors: np.ndarray) -> np.ndarray:
-    directions = mx.array(vectors, dtype=graph.positions.dtype)
-    many = kernels.each(lambda v: hvp(potential, graph, v))(directions)
-    return np.array(many).astype(np.float64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 
 from mlpot import kernels
 from mlpot.graph import Graph
@@ -41,6 +41,20 @@ def hvp(
     return compiled_together(mx.jvp, gradient, primals, tangents)[1][0]
 
 
+def products(
+    potential: Potential, graph: Graph, vectors: Float64[np.ndarray, "n_vectors n_atoms 3"]
+) -> Float64[np.ndarray, "n_vectors n_atoms 3"]:
+    """Hessian times each of several vectors (n_vectors, n_atoms, 3), in one evaluation.
+
+    Where the vectors move few atoms, as the rows of a Hessian and the displacements of phonons do,
+    tangents of the edges of all others are known to be zero (`mlpot.kernels.edge_tangents`).
+    """
+    many = kernels.each(lambda v: hvp(potential, graph, v))
+    with kernels.edge_tangents(graph.edges, vectors.any(axis=(0, 2))):
+        found = many(mx.array(vectors, dtype=graph.positions.dtype))
+    return np.array(found).astype(np.float64)
+
+
 def hessian(
     potential: Potential,
     graph: Graph,
@@ -70,15 +84,13 @@ def hessian(
     if np.any((atoms < 0) | (atoms >= n_atoms)):
         raise ValueError(f"rows {list(atoms)} name an atom outside 0..{n_atoms - 1}")
     wanted = (3 * atoms[:, None] + np.arange(3)).ravel()
-    many = kernels.each(lambda v: hvp(potential, graph, v))
-    dtype = graph.positions.dtype
     result = np.empty((len(wanted), 3 * n_atoms))
     for start in range(0, len(wanted), chunk):
         part = wanted[start : start + chunk]
         directions = np.zeros((len(part), 3 * n_atoms))
         directions[np.arange(len(part)), part] = 1.0
-        products = many(mx.array(directions.reshape(-1, n_atoms, 3), dtype=dtype))
-        result[start : start + len(part)] = np.array(products).reshape(len(part), -1)
+        found = products(potential, graph, directions.reshape(-1, n_atoms, 3))
+        result[start : start + len(part)] = found.reshape(len(part), -1)
         if progress is not None:
             progress(start + len(part), len(wanted))
     return result

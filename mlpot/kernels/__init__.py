@@ -7,6 +7,7 @@ from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
 from .directions import directions, lengths
 from .dispatch import Choice, Report, clear_report, forced, report
+from .edge_tangents import edge_tangents
 from .edge_weights import edge_weights
 from .edges import EdgeIndex
 from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
@@ -40,6 +41,7 @@ __all__ = [
     "cos",
     "directions",
     "each",
+    "edge_tangents",
     "edge_weights",
     "exp",
     "forced",

@@ -69,7 +69,8 @@ def _form(spec: ConvolutionSpec) -> MultilinearForm:
             return _native(spec, targets, a, edges)
         return [_reference(plan, target, a, edges) for target in targets]
 
-    forms[device] = MultilinearForm(("x", "y", "w", "out"), evaluate, joint=[_JOINT[device]])
+    roles = ("x", "y", "w", "out")
+    forms[device] = MultilinearForm(roles, evaluate, [_JOINT[device]], on_edges=("y", "w"))
     return forms[device]
 
 

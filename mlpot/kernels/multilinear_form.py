@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from .edge_tangents import moved_edges
 from .primitive import CustomFunction, as_tuple, fixed
 
 Arrays = Mapping[str, mx.array]
@@ -58,6 +59,7 @@ class MultilinearForm:
             but the target itself, all where there are several targets.
         joint: groups of roles whose gradients are computed in one evaluation where they are
             wanted together, as in the rules of differentiation.
+        on_edges: roles with one row for each edge of the list that ``index`` begins with.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class MultilinearForm:
         roles: Sequence[str],
         evaluate: Evaluate,
         joint: Sequence[Sequence[str]] = (),
+        on_edges: Sequence[str] = (),
     ) -> None:
         self.roles = tuple(roles)
         self._evaluate = evaluate
         self._joint = [frozenset(group) for group in joint]
+        self._on_edges = frozenset(on_edges)
         self._functions: dict[tuple[str, ...], Callable] = {}
 
     def gradient(self, target: str, arrays: Arrays, index: Sequence[mx.array] = ()) -> mx.array:
@@ -120,6 +124,40 @@ class MultilinearForm:
             sums.append(total)
         return sums
 
+    def _tangents(
+        self,
+        targets: tuple[str, ...],
+        arrays: Arrays,
+        given: Mapping[str, mx.array],
+        index: Sequence[mx.array],
+    ) -> list[Any]:
+        """Tangents of the gradients to the targets from those of roles; None where there is none.
+
+        Tangents of edges that are zero but on a few are taken over these alone.
+        """
+
+        def sums(arrays: Arrays, given: Mapping[str, mx.array], index: Sequence[mx.array]):
+            terms = [
+                [(target, {**arrays, role: t}) for role, t in given.items() if role != target]
+                for target in targets
+            ]
+            return self._sums(terms, index)
+
+        local = {role: t for role, t in given.items() if role in self._on_edges}
+        moved = moved_edges(index[0].shape[0]) if local else None
+        if moved is None:
+            return sums(arrays, given, index)
+        everywhere = sums(arrays, {r: t for r, t in given.items() if r not in local}, index)
+        near = {r: moved.rows(a) if r in self._on_edges else a for r, a in arrays.items()}
+        few = sums(near, {r: moved.rows(t) for r, t in local.items()}, moved.index(index))
+        total: list[Any] = []
+        for target, one, other in zip(targets, everywhere, few, strict=True):
+            if other is not None and target in self._on_edges:
+                other = moved.spread(other)
+            both = [part for part in (one, other) if part is not None]
+            total.append(sum(both[1:], both[0]) if both else None)
+        return total
+
     def _function(self, targets: tuple[str, ...]) -> Callable:
         """The gradients to the targets as a function of the roles they need, then indices."""
         if targets in self._functions:
@@ -151,11 +189,7 @@ class MultilinearForm:
                 r: t for r, t in zip(needed, tangents[:n_arrays], strict=True) if t is not None
             }
             index = primals[n_arrays:]
-            terms = [
-                [(target, {**arrays, role: t}) for role, t in given.items() if role != target]
-                for target in targets
-            ]
-            sums = self._sums(terms, index)
+            sums = self._tangents(targets, arrays, given, index)
             if any(s is None for s in sums):
                 values: Any = as_tuple(function(*primals))
                 zeros = [mx.zeros_like(v) for v in values]

@@ -90,7 +90,7 @@ def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> Multilinea
         return reference(targets, a, edges, rows)
 
     roles = ("x", "y", "h", "table", "out")
-    forms[key] = MultilinearForm(roles, evaluate, joint=[_JOINT[device]])
+    forms[key] = MultilinearForm(roles, evaluate, [_JOINT[device]], on_edges=("y", "h"))
     return forms[key]
 
 

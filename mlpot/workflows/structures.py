@@ -26,22 +26,40 @@ def read_structure(path: str | os.PathLike[str]) -> Atoms:
         FileNotFoundError: there is no such file.
         ValueError: ASE cannot read it, or there is no atom in it.
     """
+    return read_structures(path, every=False)[0]
+
+
+def read_structures(path: str | os.PathLike[str], every: bool = True) -> list[Atoms]:
+    """Read all structures of a file in any format of ASE, or the last alone.
+
+    Args:
+        path: the file.
+        every: whether all are wanted.
+
+    Returns:
+        The structures, without calculators.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: ASE cannot read it, or there is no atom in it.
+    """
     import ase.io
 
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"structure file {str(path)!r} does not exist")
     try:
-        atoms = ase.io.read(path)
+        found: Any = ase.io.read(path, ":" if every else "-1:")
     except Exception as error:  # readers of ASE raise whatever their format trips over
         raise ValueError(
             f"ASE cannot read a structure from {str(path)!r} ({type(error).__name__}: {error}); "
             "is its format what the name's ending says?"
         ) from error
-    if not isinstance(atoms, Atoms) or len(atoms) == 0:
+    if not found or any(not isinstance(atoms, Atoms) or len(atoms) == 0 for atoms in found):
         raise ValueError(f"{str(path)!r} holds no atoms")
-    atoms.calc = None
-    return atoms
+    for atoms in found:
+        atoms.calc = None
+    return found
 
 
 def check_writable(path: str | os.PathLike[str], overwrite: bool) -> None:
@@ -74,12 +92,14 @@ def _format_of(path: Path) -> str:
     return name
 
 
-def write_structure(path: str | os.PathLike[str], atoms: Atoms, overwrite: bool = False) -> None:
-    """Write a structure, complete or not at all.
+def write_structure(
+    path: str | os.PathLike[str], atoms: Atoms | Sequence[Atoms], overwrite: bool = False
+) -> None:
+    """Write a structure, or several, complete or not at all.
 
     Args:
         path: the file; its name says the format.
-        atoms: what is written.
+        atoms: what is written; several need a format that holds several.
         overwrite: whether a file of this name is replaced.
 
     Raises:
