@@ -43,15 +43,24 @@ class Pairs:
         return cls(graph=Graph.from_arrays(rest), **own)
 
     def moved(
-        self, positions: Float[mx.array, "n_atoms 3"], cells: Float[mx.array, "n_graphs 3 3"]
+        self,
+        positions: Float[mx.array, "n_atoms 3"],
+        cells: Float[mx.array, "n_graphs 3 3"] | None = None,
     ) -> Graph:
-        """The graph with new positions and cells of its real atoms and structures."""
+        """The graph with new positions, and cells if they have changed, of its real parts."""
         graph = self.graph
+        joined = mx.concatenate([positions, graph.positions[positions.shape[0] :]])
+        if cells is None:
+            return replace(graph, positions=joined)
         return replace(
-            graph,
-            positions=mx.concatenate([positions, graph.positions[positions.shape[0] :]]),
-            cells=mx.concatenate([cells, graph.cells[cells.shape[0] :]]),
+            graph, positions=joined, cells=mx.concatenate([cells, graph.cells[cells.shape[0] :]])
         )
+
+    def excess_of_positions(self, positions: Float[mx.array, "n_atoms 3"], skin: float) -> mx.array:
+        """`excess` where cells are those of the reference: 2 d - skin."""
+        away = positions - self.reference_positions
+        worst = 2.0 * mx.sqrt(mx.max(mx.sum(away * away, axis=1))) - skin
+        return mx.where(worst <= 0, worst, mx.maximum(worst, 1e-6))
 
     def excess(
         self,

@@ -24,20 +24,21 @@ def potential_forces(
         system: what moves.
         pairs: built with the cutoff of the potential and ``skin``.
         skin: Angstrom.
-        stress: whether stresses are wanted; they are zero otherwise.
+        stress: whether stresses are wanted, and cells change; stresses are zero otherwise.
     """
     n_atoms, n_graphs = system.n_atoms, system.n_graphs
 
     def forces(positions: mx.array, cells: mx.array) -> Evaluation:
-        graph = pairs.moved(positions, cells)
+        # Only integrators that ask for stresses change cells.
+        graph = pairs.moved(positions, cells if stress else None)
         found = derivatives.energy_forces_stress(potential, graph, stress=stress)
-        stresses = mx.zeros_like(cells) if found.stress is None else found.stress[:n_graphs]
-        pbc = mx.array(system.pbc.astype("float64"), dtype=system.dtype)
-        return Evaluation(
-            found.interaction_energy[:n_graphs],
-            found.forces[:n_atoms],
-            stresses,
-            pairs.excess(positions, cells, pbc, potential.cutoff, skin),
-        )
+        if found.stress is None:
+            stresses, excess = mx.zeros_like(cells), pairs.excess_of_positions(positions, skin)
+        else:
+            pbc = mx.array(system.pbc.astype("float64"), dtype=system.dtype)
+            stresses = found.stress[:n_graphs]
+            excess = pairs.excess(positions, cells, pbc, potential.cutoff, skin)
+        energies, own = found.interaction_energy[:n_graphs], found.forces[:n_atoms]
+        return Evaluation(energies, own, stresses, excess)
 
     return forces

@@ -105,7 +105,7 @@ class Integrator(NamedTuple):
         step: ``step(state, forces) -> State``: one time step.
         conserved: ``conserved(state) -> (n_graphs,)``: what an exact integration would hold
             constant, eV.
-        stress: whether steps need stresses.
+        stress: whether steps need stresses; others must leave the cells alone.
     """
 
     init: Callable[[State, Forces], State]

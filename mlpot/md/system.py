@@ -94,6 +94,7 @@ class System:
             inverse = np.where(self.without_com, 1.0 / totals, 0.0)
             self._inverse_total = mx.array(inverse[:, None], dtype=dtype)
             mx.eval(self.masses, self.node_graph, self.degrees, self._mobile, self._inverse_total)
+        self._mobility: dict[float, mx.array] = {}
         self._equal = bool(np.all(self.counts == self.counts[0]))
 
     def _degrees(self, graph: int, turning: bool, still: float, positions) -> float:
@@ -109,6 +110,16 @@ class System:
     def mobile(self) -> Float[mx.array, " n_atoms"]:
         """1 for atoms that may move, 0 for fixed ones."""
         return self._mobile[:, 0]
+
+    def mobility(self, dt: float) -> Float[mx.array, "n_atoms 1"]:
+        """dt over the mass, zero for fixed atoms: what forces change velocities by, a constant."""
+        if dt not in self._mobility:
+            values = np.where(self.fixed, 0.0, dt / self.host_masses)[:, None]
+            with mx.stream(mx.cpu):
+                found = mx.array(values, dtype=self.dtype)
+                mx.eval(found)
+            self._mobility[dt] = found
+        return self._mobility[dt]
 
     @property
     def n_atoms(self) -> int:

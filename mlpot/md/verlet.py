@@ -14,7 +14,7 @@ from .system import System
 
 def kick(system: System, state: State, dt: float) -> State:
     """v += dt F / m; fixed atoms and held centres of mass stay."""
-    velocities = state.velocities + dt * state.forces / system.masses
+    velocities = state.velocities + system.mobility(dt) * state.forces
     return replace(state, velocities=system.constrain(velocities))
 
 
