@@ -56,6 +56,8 @@ def describe_frames(
 
 
 def _describe(frame: Frame, cutoff: float, vectors: dict[int, np.ndarray]) -> np.ndarray:
+    from scipy.sparse import csr_array
+
     n_atoms = frame.n_atoms
     kinds = np.stack([vectors[int(z)] for z in frame.numbers])
     senders, receivers, shifts = graph.neighbor_list(frame.positions, frame.cell, frame.pbc, cutoff)
@@ -68,12 +70,15 @@ def _describe(frame: Frame, cutoff: float, vectors: dict[int, np.ndarray]) -> np
     radial *= 0.5 * (1 + np.cos(np.pi * r / cutoff))[:, None]
     # Components of Y_0, Y_1, Y_2 up to factors: 1; x; the traceless part of x x^T.
     square = (x[:, :, None] * x[:, None, :] - np.eye(3) / 3).reshape(-1, 9)
+    # Sums over the neighbours of each atom as a product with a sparse matrix of ones.
+    edges = np.arange(len(r))
+    summing = csr_array((np.ones(len(r)), (receivers, edges)), shape=(n_atoms, len(r)))
     features = []
     weights = radial[:, :, None] * kinds[senders][:, None, :]  # (n_edges, n, k)
     for harmonics in (np.ones((len(r), 1)), x, square):
         terms = weights[..., None] * harmonics[:, None, None, :]
-        sums = np.zeros((n_atoms, *terms.shape[1:]))
-        np.add.at(sums, receivers, terms)
+        n_terms = int(np.prod(terms.shape[1:]))
+        sums = (summing @ terms.reshape(len(r), n_terms)).reshape(n_atoms, *terms.shape[1:])
         # Counts keep their sign (vectors of elements may have negative components).
         norms = sums[..., 0] if sums.shape[-1] == 1 else np.sqrt((sums**2).sum(axis=-1))
         features.append(norms.reshape(n_atoms, -1))

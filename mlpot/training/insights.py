@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlpot.datasets import Frame
 
 #: Frames and atoms of a set that are looked at: descriptors take about a millisecond a frame.
-MOST_FRAMES, MOST_ATOMS = 2000, 50_000
+MOST_FRAMES, MOST_ATOMS = 2000, 20_000
 
 Sets = Mapping[str, tuple[Sequence["Frame"], Predictions]]
 
