@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,36 @@ def moduli(c: Float64[np.ndarray, "6 6"]) -> Moduli:
     )
 
 
+def rotated(c: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """An elastic tensor (6, 6) in axes turned by a rotation (3, 3): v' = rotation v."""
+    full = np.empty((3, 3, 3, 3))
+    for a, (i, j) in enumerate(VOIGT):
+        for b, (k, l) in enumerate(VOIGT):
+            full[i, j, k, l] = full[j, i, k, l] = full[i, j, l, k] = full[j, i, l, k] = c[a, b]
+    r = rotation
+    turned = np.einsum("ai,bj,ck,dl,ijkl->abcd", r, r, r, r, full, optimize=True)
+    return np.array([[turned[i, j, k, l] for k, l in VOIGT] for i, j in VOIGT])
+
+
+def standard_rotation(atoms: Atoms) -> tuple[str, np.ndarray] | None:
+    """Space group, and the rotation from the axes of a cell to the crystal's standard ones.
+
+    Those of spglib's standardised cell: along the edges of a cubic cell, with c along the axis of
+    a hexagonal one. None where spglib is missing or finds no symmetry.
+    """
+    try:
+        import spglib
+    except ImportError:
+        return None
+    cell = (atoms.cell.array, atoms.get_scaled_positions(), atoms.numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of spglib about errors to come
+        found = spglib.get_symmetry_dataset(cell, symprec=1e-4)
+    if found is None:
+        return None
+    return str(found.international), np.array(found.std_rotation_matrix)
+
+
 def young_modulus(c: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Young's modulus along unit vectors (n, 3), GPa: 1 / (S_ijkl n_i n_j n_k n_l)."""
     s = np.linalg.inv(c)
@@ -115,12 +146,47 @@ class Elastic:
         """Whether every small strain raises the energy (Born's criterion)."""
         return bool(self.stability[0] > 0)
 
+    def in_standard_axes(self) -> tuple[str, Elastic] | None:
+        """Space group and the same result in the crystal's standard axes; None if not known."""
+        found = standard_rotation(self.atoms)
+        if found is None:
+            return None
+        group, rotation = found
+        pressed = np.zeros((3, 3))
+        for value, (i, j) in zip(self.stress, VOIGT, strict=True):
+            pressed[i, j] = pressed[j, i] = value
+        pressed = rotation @ pressed @ rotation.T
+        return group, replace(
+            self,
+            clamped=rotated(self.clamped, rotation),
+            relaxed=rotated(self.relaxed, rotation),
+            stress=np.array([pressed[i, j] for i, j in VOIGT]),
+        )
+
     def table(self) -> str:
-        """The result for people."""
+        """The result for people; in standard axes too, where those of the cell are others."""
+        lines = self._tensors("")
+        standard = self.in_standard_axes()
+        if standard is not None:
+            group, other = standard
+            if not np.allclose(other.relaxed, self.relaxed, atol=0.01):
+                lines.append(
+                    f"These are the axes of the cell as it was given. Space group {group}:"
+                )
+                lines += other._tensors(" in the crystal's standard axes")
+        return "\n".join([*lines, *self._summary()])
+
+    def _tensors(self, axes: str) -> list[str]:
         lines = []
         for title, tensor in (("clamped ions", self.clamped), ("relaxed ions", self.relaxed)):
-            lines.append(f"Elastic constants, {title} (GPa; xx yy zz yz xz xy):")
-            lines += ["  " + " ".join(f"{value:9.2f}" for value in row) for row in tensor]
+            lines.append(f"Elastic constants, {title}{axes} (GPa; xx yy zz yz xz xy):")
+            # Without the sign of what rounds to zero.
+            rows = np.round(tensor, 2) + 0.0
+            lines += ["  " + " ".join(f"{value:9.2f}" for value in row) for row in rows]
+        return lines
+
+    def _summary(self) -> list[str]:
+        lines = []
         lowest = self.stability[0]
         if self.stable:
             m = self.moduli
@@ -134,7 +200,7 @@ class Elastic:
         else:
             lines.append(f"NOT stable: a strain lowers the energy (eigenvalue {lowest:.2f} GPa).")
         lines.append(f"Stress left in the cell: at most {np.abs(self.stress).max():.2e} GPa.")
-        return "\n".join(lines)
+        return lines
 
     def write(
         self,
@@ -171,6 +237,14 @@ class Elastic:
             "stable": self.stable,
             "eigenvalues": self.stability.tolist(),
         }
+        standard = self.in_standard_axes()
+        if standard is not None:
+            group, other = standard
+            data["space_group"] = group
+            data["standard_axes"] = {
+                "clamped_ions": other.clamped.tolist(),
+                "relaxed_ions": other.relaxed.tolist(),
+            }
         if self.stable:
             m = self.moduli
             data["moduli"] = {
@@ -182,7 +256,10 @@ class Elastic:
         for kind in ("png", "svg"):
             if kind in paths:
                 with temporary_beside(paths[kind]) as temporary:
-                    draw(self.relaxed, temporary, name)
+                    if standard is None:
+                        draw(self.relaxed, temporary, f"{name}: axes of the cell")
+                    else:
+                        draw(standard[1].relaxed, temporary, f"{name}: standard axes")
         return paths
 
 
@@ -206,5 +283,5 @@ def draw(c: np.ndarray, path: Path, title: str) -> None:
         axes.plot(angles, young_modulus(c, directions), color="#1f5fa8", linewidth=1.4)
         axes.set_title(f"{'xyz'[i]}{'xyz'[j]} plane", fontsize=10)
         axes.tick_params(labelsize=8)
-    figure.suptitle(f"{title}: Young's modulus (GPa) by direction")
+    figure.suptitle(f"{title}, Young's modulus (GPa) by direction")
     figure.savefig(path, dpi=150)

@@ -193,8 +193,10 @@ def _draw(result: Saddle, path: Path, title: str) -> None:
     steps = range(len(energies))
     upper.plot(steps, energies - energies[0], "o-", color="#1f5fa8", markersize=4)
     upper.set_ylabel("energy above the start (eV)")
-    state = "" if result.converged else ", not converged"
-    upper.set_title(f"{title}: {result.energy - energies[0]:+.3f} eV{state}")
+    what = f"{title}: {result.energy - energies[0]:+.3f} eV above the start"
+    if result.barriers is not None:
+        what = f"{title}: barriers {result.barriers[0]:.3f} and {result.barriers[1]:.3f} eV"
+    upper.set_title(what if result.converged else f"{what}, not converged")
     lower.plot(steps, curvatures, "o-", color="#b03030", markersize=4)
     lower.axhline(0.0, color="#888888", linewidth=0.8, linestyle="--")
     lower.set_ylabel("curvature of the mode (eV/Å$^2$)")

@@ -119,3 +119,19 @@ def test_slabs_are_refused(calc):
         workflows.elastic(slab, calc, console=QUIET)
     with pytest.raises(ValueError, match="three periodic"):
         calc.get_strain_derivatives(slab)
+
+
+def test_standard_axes_do_not_depend_on_those_of_the_cell(calc):
+    """A primitive cell that lies askew has the constants of the cube, and says both."""
+    cube = workflows.elastic(bulk("Cu", a=3.55, cubic=True), calc, console=QUIET)
+    askew = bulk("Cu", a=3.55)
+    askew.rotate(35.0, (1, 2, 3), rotate_cell=True)
+    found = workflows.elastic(askew, calc, console=QUIET)
+    assert np.abs(found.relaxed - cube.relaxed).max() > 5
+    group, standard = found.in_standard_axes()
+    assert group == "Fm-3m"
+    np.testing.assert_allclose(standard.relaxed, cube.relaxed, atol=0.05)
+    np.testing.assert_allclose(standard.clamped, cube.clamped, atol=0.05)
+    assert standard.moduli.shear == pytest.approx(found.moduli.shear, rel=1e-6)
+    assert "standard axes" in found.table() and "standard axes" not in cube.table()
+    assert "-0.00" not in cube.table()
