@@ -7,6 +7,7 @@ import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -94,7 +95,7 @@ def standard_rotation(atoms: Atoms) -> tuple[str, np.ndarray] | None:
         import spglib
     except ImportError:
         return None
-    cell = (atoms.cell.array, atoms.get_scaled_positions(), atoms.numbers)
+    cell: Any = (atoms.cell.array, atoms.get_scaled_positions(), atoms.numbers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of spglib about errors to come
         found = spglib.get_symmetry_dataset(cell, symprec=1e-4)
