@@ -79,18 +79,21 @@ class RMSLayerNorm(mlx.nn.Module):
         super().__init__()
         self.irreps = irreps
         self.weight = mx.ones((irreps.num_irreps,))
+        shares, channels, first = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
+        for mul, ir in irreps:
+            shares.append(np.full(mul * ir.dim, 1.0 / (len(irreps) * ir.dim**2)))
+            channels.append(np.tile(np.arange(first, first + mul), ir.dim))
+            first += mul
+        #: Of each column: its share of s, and its channel.
+        self._shares = kernels.Constant(np.concatenate(shares))
+        self._channels = kernels.Constant(np.concatenate(channels))
 
     def __call__(self, features: Float[mx.array, "n dim"]) -> Float[mx.array, "n dim"]:
         """Normalised features, (n, irreps.dim)."""
-        blocks = o3.layout.split_blocks(features, self.irreps, "ir_mul")
-        factors = [1.0 / (len(self.irreps) * block.ir.dim**2) for block in self.irreps]
-        square = mx.zeros((features.shape[0],), dtype=features.dtype)
-        for x, factor in zip(blocks, factors, strict=True):
-            square = square + (x * x).sum(axis=(1, 2)) * factor
-        inverse = mx.rsqrt(square + self._epsilon)[:, None, None]
-        gammas = o3.layout.split_columns(self.weight, [block.mul for block in self.irreps])
-        scaled = [x * (gamma * inverse) for x, gamma in zip(blocks, gammas, strict=True)]
-        return o3.layout.join_blocks(scaled, "ir_mul")
+        shares = self._shares(features.dtype)
+        square = mx.sum(features * features * shares, axis=1, keepdims=True)
+        gamma = kernels.gather(self.weight, self._channels(mx.int32))
+        return features * (gamma * mx.rsqrt(square + self._epsilon))
 
 
 class NequIPLayer(mlx.nn.Module):
