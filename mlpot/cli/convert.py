@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from mlpot.datasets import Frame
 
 Key = Annotated[str | None, typer.Option(help="Name of this label, if not a usual one.")]
 
@@ -68,6 +74,8 @@ def convert(
 
     mlpot convert nequix-mp-1.nqx nequix-mp-1.safetensors
     """
+    from rich.console import Console
+
     from mlpot import datasets
     from mlpot.datasets.reading import expand
 
@@ -112,6 +120,14 @@ def convert(
     count = datasets.write(target, frames, provenance, neighbors)
     typer.echo(census.summary())
     typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")
+
+
+def _told(frames: Iterator[Frame], status: Status) -> Iterator[Frame]:
+    """The frames, with their number shown now and then."""
+    for number, frame in enumerate(frames):
+        if number % 1000 == 0 and number:
+            status.update(f"{number} frames")
+        yield frame
 
 
 def _convert_model(sources: list[str], target: Path, overwrite: bool) -> None:

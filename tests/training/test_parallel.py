@@ -17,6 +17,7 @@ from training_runs import write_config, write_data
 from mlpot import datasets
 from mlpot.datasets import Batches
 from mlpot.training.checkpoint import read_checkpoint
+from mlpot.training.parallel import find_ranks
 
 
 def launch(n: int, folder: Path, *words) -> subprocess.CompletedProcess:
@@ -94,6 +95,13 @@ def test_two_processes_follow_the_curve_of_one_with_the_doubled_batch(folder):
     for name, array in one.arrays.items():
         assert np.allclose(np.array(array), np.array(two.arrays[name]), rtol=1e-3, atol=1e-5), name
     assert one.progress["step"] == two.progress["step"] == 6
+
+
+def test_processes_that_cannot_meet_do_not_train_each_for_itself(monkeypatch):
+    assert find_ranks().size == 1
+    monkeypatch.setenv("MLX_WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="2 processes were started together"):
+        find_ranks()
 
 
 def test_shares_of_a_batch_are_the_batch():
