@@ -56,6 +56,12 @@ class TrainConfig(StrictModel):
         gt=0,
         lt=1,
     )
+    n_train: int | None = key(
+        None,
+        "Frames to train on, drawn by seed from those there are; all of them by default. For small "
+        "trials and learning curves.",
+        ge=1,
+    )
     test_file: Files | None = key(
         None, "Test data: evaluated once, at the end; each file is a set of its own."
     )
@@ -173,6 +179,11 @@ class TrainConfig(StrictModel):
     dtype: Literal["float32", "float64"] = key(
         "float32", "Precision of the computation; float64 runs on the CPU only."
     )
+    feature_dtype: Literal["float32", "float16", "bfloat16"] = key(
+        "float32",
+        "Number type of features in the convolutions during training; 16 bits for large batches "
+        "on GPUs. Parameters, their gradients and the saved model stay in dtype.",
+    )
     device: Literal["auto", "cpu", "gpu"] = key(
         "auto", "Where to compute; auto takes a GPU for float32 where there is one."
     )
@@ -209,6 +220,8 @@ class TrainConfig(StrictModel):
             raise ValueError("rehearsal goes with start_from: put all data into train_file")
         if self.dtype == "float64" and self.device == "gpu":
             raise ValueError("dtype float64 runs on the CPU only: set device to cpu or auto")
+        if self.dtype == "float64" and self.feature_dtype != "float32":
+            raise ValueError("dtype float64 has features of its own: leave feature_dtype out")
         begins = [stage.from_epoch for stage in self.stages]
         if begins != sorted(set(begins)):
             raise ValueError(f"stages begin in epochs {begins}: put them in order")

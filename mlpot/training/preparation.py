@@ -101,9 +101,17 @@ def read_data(config: TrainConfig) -> TrainingData:
         train, (valid, _) = usable, without_isolated(read(config.valid_file))
         if not valid:
             raise ValueError(f"{_names(config.valid_file)}: no frames but isolated atoms")
+    if config.n_train is not None:
+        train = _some(train, config.n_train, config.seed)
     tests = {}
     for name, file in zip(set_names(config.test_files()), config.test_files(), strict=True):
         tests[name] = read(file)
+    kinds = FrameTable.of(train).kinds
+    if unknown := sorted(config.config_type_weights.keys() - set(kinds)):
+        raise ValueError(
+            f"config_type_weights: no training frame is of the type {', '.join(unknown)}; there "
+            f"are {', '.join(sorted(kinds))}"
+        )
     _check_labels(config, train)
     _check_elements(train, {"validation": valid, **tests})
     split = {part: sources(frames) for part, frames in (("train", train), ("valid", valid))}
@@ -113,6 +121,15 @@ def read_data(config: TrainConfig) -> TrainingData:
         if not old:
             raise ValueError(f"{_names(config.rehearsal.file)}: no frames but isolated atoms")
     return TrainingData(train, valid, isolated, tests, split, old)
+
+
+def _some(frames: Sequence[Frame], n: int, seed: int) -> Sequence[Frame]:
+    if n > len(frames):
+        raise ValueError(f"n_train is {n}, but there are {len(frames)} frames to train on")
+    rows = np.sort(np.random.default_rng(seed).permutation(len(frames))[:n])
+    if isinstance(frames, StoredFrames):
+        return frames.select(rows)
+    return [frames[int(row)] for row in rows]
 
 
 def make_potential(config: TrainConfig, data: TrainingData) -> Potential:

@@ -62,6 +62,7 @@ class Trainer:
     ) -> None:
         self.ranks = ranks or Ranks()
         self.config, self.potential, self.data, self.folder = config, potential, data, folder
+        potential.set_feature_dtype(config.feature_dtype)
         self.state = TrainState(potential, config)
         self.objective = Objective(config.loss, config.weights())
         recorded = records_steps(config, potential, data)

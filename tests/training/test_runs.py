@@ -317,3 +317,16 @@ def test_weights_of_kinds_of_frames(folder):
     first = float(without_seconds(folder / "run" / "metrics.csv")[0]["train_loss"])
     assert losses[0] == first
     assert losses[1] > 100 * first
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_features_of_16_bits(finished, tmp_path, dtype):
+    """A run goes where that of float32 goes; the model that is saved computes in float32."""
+    run = training.train(config_beside(finished, tmp_path, feature_dtype=dtype))
+    rows, other = (without_seconds(f / "run" / "metrics.csv") for f in (tmp_path, finished))
+    assert rows != other
+    for row, wide in zip(rows, other, strict=True):
+        assert float(row["valid_loss"]) == pytest.approx(float(wide["valid_loss"]), rel=0.05)
+    assert run.potential.feature_dtype == mx.float32
+    arrays = read_checkpoint(tmp_path / "run" / "last.safetensors").arrays
+    assert {a.dtype for name, a in arrays.items() if name.startswith("model.")} == {mx.float32}
