@@ -116,8 +116,9 @@ def convert(
 
         provenance["hvps"] = {"model": hvps_from, "directions": hvps, "seed": seed}
         read = label_hvps(read, mlpot.load(hvps_from), hvps, seed)
-    frames = census.watch(read)
-    count = datasets.write(target, frames, provenance, neighbors)
+    with Console(stderr=True).status("reading") as status:
+        frames = census.watch(_told(read, status))
+        count = datasets.write(target, frames, provenance, neighbors)
     typer.echo(census.summary())
     typer.echo(f"wrote {count} frames to {target} ({Path(target).stat().st_size / 1e6:.2f} MB)")
 
