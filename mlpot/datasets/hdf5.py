@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from mlpot.graph import reduce_positions
+from mlpot.graph.cell import check_cell
 from mlpot.graph.host import HostGraph
 
 from .frame import Frame, name_is_isolated
@@ -217,7 +218,7 @@ class HDF5Dataset(Sequence[Frame]):
         return HostGraph(
             numbers=frame.numbers,
             positions=positions,
-            cells=frame.cell[None],
+            cells=check_cell(frame.cell, frame.pbc)[0][None],
             node_graph=np.zeros(frame.n_atoms, np.int64),
             shifts=shifts,
             senders=senders,

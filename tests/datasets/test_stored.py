@@ -94,7 +94,10 @@ def test_batches_have_the_same_graphs_with_stored_lists(files, cutoff):
     for a, b in zip(in_memory, on_disk, strict=True):
         assert a.indices == b.indices
         assert edges(a.graph) == edges(b.graph)
-        assert np.array_equal(np.array(a.graph.positions), np.array(b.graph.positions))
+        for name in ("positions", "cells", "numbers", "node_graph"):
+            assert np.array_equal(
+                np.array(getattr(a.graph, name)), np.array(getattr(b.graph, name))
+            )
         for name, array in a.labels.arrays().items():
             assert np.array_equal(np.array(array), np.array(getattr(b.labels, name))), name
 
