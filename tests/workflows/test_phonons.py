@@ -8,13 +8,15 @@ import phonopy
 import pytest
 from ase.build import bulk
 from ase.calculators.emt import EMT
+from embedded_atoms import EmbeddedAtoms
 from rich.console import Console
 
 from mlpot import workflows
 from mlpot.calculators import MLPotCalculator
 from mlpot.models import Potential, PotentialConfig
 from mlpot.models.config import V2106Config
-from mlpot.workflows.phonopy_bridge import to_ase
+from mlpot.workflows.force_constants import displaced_forces, linear_forces
+from mlpot.workflows.phonopy_bridge import displacement_vectors, make_phonopy, to_ase
 
 QUIET = Console(quiet=True)
 Q_POINTS = [[0, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.3], [0.5, 0.5, 0.5]]
@@ -153,3 +155,25 @@ def test_bad_structures(calc):
     slab.pbc = [True, True, False]
     with pytest.raises(ValueError, match="periodic in three directions"):
         phonons(slab, calc)
+
+
+def test_acoustic_modes_vanish_at_gamma_before_any_sum_rule():
+    """Exact products keep the sum rule by themselves; displacements in float32 do not."""
+    potential, unit = EmbeddedAtoms(cutoff=5.0), bulk("Cu", a=3.55)
+    largest = {}
+    for way in ("exact", "displaced"):
+        solver = make_phonopy(unit, 2 * np.eye(3, dtype=int))
+        solver.generate_displacements(distance=0.01, is_plusminus=False)
+        if way == "exact":
+            calc = MLPotCalculator(potential, dtype="float64")
+            vectors = displacement_vectors(solver)
+            large = to_ase(solver.supercell)
+            solver.forces = linear_forces(calc, large, vectors, None, lambda *_: None)
+        else:
+            calc = MLPotCalculator(potential, dtype="float32")
+            cells = [to_ase(cell) for cell in solver.supercells_with_displacements]
+            solver.forces = displaced_forces(calc, cells, lambda *_: None)
+        solver.produce_force_constants(show_drift=False)
+        largest[way] = np.abs(solver.run_qpoints([[0, 0, 0]]).frequencies).max()
+    assert largest["exact"] < 1e-5
+    assert largest["displaced"] > 100 * largest["exact"]
