@@ -29,6 +29,9 @@ COLUMNS = (
     *("gradient_norm", "seconds"),
 )
 
+# Written by others into the folder of a run; an older run's must not be taken for a new one's.
+_OTHERS = ("errors.csv", "errors.json", "committee.json", "disagreement.csv", "wandb-id.txt")
+
 
 class RunFolder:
     """Names of the files of a run, and how they are written.
@@ -53,8 +56,8 @@ class RunFolder:
     def files(self) -> list[Path]:
         """All files that a run writes."""
         own = [v for v in vars(self).values() if isinstance(v, Path) and v != self.path]
-        errors = [self.path / name for name in ("errors.csv", "errors.json")]
-        return [*own, previous_path(self.last), *errors]
+        others = [self.path / name for name in _OTHERS]
+        return [*own, previous_path(self.last), *others]
 
     def refuse_existing(self) -> None:
         """Complain if a run lies here already.

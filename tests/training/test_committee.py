@@ -95,6 +95,17 @@ def test_a_committee_goes_on_where_it_was_stopped(committee, tmp_path, monkeypat
         training.train(load_config(write_config(tmp_path, **keys)))
 
 
+def test_one_potential_in_place_of_a_committee(committee, tmp_path):
+    folder, _ = committee
+    keys = {"train_file": str(folder / "train.h5"), "max_num_epochs": 1}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "committee.json").write_text('{"members": ["member1"]}')
+    with pytest.raises(ValueError, match="holds a run already"):
+        training.train(load_config(write_config(tmp_path, **keys)))
+    training.train(load_config(write_config(tmp_path, **keys)), overwrite=True)
+    assert training.resume(tmp_path / "run").members == ()
+
+
 def test_disagreement_by_hand():
     frame = Frame([1, 1], [[0, 0, 0], [0, 0, 1]], energy=1.0, forces=[[1, 0, 0], [0, 0, 0]])
     said = [
