@@ -67,6 +67,11 @@ class HDF5Dataset(Sequence[Frame]):
 
     def _open(self) -> None:
         attributes = self._file.attrs
+        if attributes.get("format") != FORMAT and "h5md" in self._file:
+            raise ValueError(
+                f"{self.path} is a trajectory of molecular dynamics (H5MD): read uncertain.extxyz "
+                "of a committee instead, or have the trajectory written as .extxyz"
+            )
         if attributes.get("format") != FORMAT:
             raise ValueError(
                 f"{self.path} is HDF5 but not a data set of mlpot; "

@@ -196,3 +196,10 @@ def test_units_are_not_applied_twice(tmp_path):
     with pytest.raises(ValueError, match="in eV and Angstrom already"):
         read(tmp_path / "a.h5", energy_unit="kcal/mol")
     assert len(read(tmp_path / "a.h5", energy_unit="eV")) == 7
+
+
+def test_trajectories_are_told_from_data_sets(tmp_path):
+    with h5py.File(tmp_path / "trajectory.h5", "w") as file:
+        file.create_group("h5md")
+    with pytest.raises(ValueError, match=r"is a trajectory of molecular dynamics"):
+        read(tmp_path / "trajectory.h5")
