@@ -111,9 +111,12 @@ class TrainStep:
         arrays = self.state.of_model(self.state.arrays)
         found: Any = None
         for graph, labels in parts:
-            part = self._slopes(
-                arrays, graph.arrays(), labels.arrays(), scales, context=self._context()
-            )
+            atoms = graph.arrays()
+            if found is not None:
+                # A part waits for the one before, so that memory holds one at a time.
+                done = [found["loss"], *found["gradient"].values()]
+                (atoms["positions"],) = mx.depends([atoms["positions"]], done)
+            part = self._slopes(arrays, atoms, labels.arrays(), scales, context=self._context())
             found = part if found is None else tree_map(mx.add, found, part)
         names = list(found["gradient"])
         loss, sums, *slopes = ranks.sum_tree(

@@ -142,6 +142,24 @@ def test_parts_are_the_batch():
         assert largest_difference(mean, whole.slopes) > 0.01
 
 
+@pytest.mark.parametrize("record", [False, True])
+def test_memory_holds_one_part_at_a_time(record):
+    frames = morse_frames(48, crystals=True)[1::2]
+    parts = [collate(frames[k : k + 6], 4.0, E0s=E0, pad=True) for k in (0, 6, 12, 18)]
+    mx.eval([part[0].arrays() for part in parts], [part[1].arrays() for part in parts])
+    peaks = []
+    for some in (parts[:1], parts, [collate(frames, 4.0, E0s=E0, pad=True)]):
+        step = make_step(record=record)
+        for _ in range(2):
+            before = mx.get_active_memory()
+            mx.reset_peak_memory()
+            mx.eval(step(some, *rates()), step.state.arrays)
+            peak = mx.get_peak_memory() - before
+        peaks.append(peak)
+    assert peaks[1] < 1.4 * peaks[0]
+    assert peaks[2] > 2.5 * peaks[0]
+
+
 def test_clipping():
     sizes = []
     for clip in (0.01, None):
