@@ -39,7 +39,7 @@ LEAST_EDGES = {"native": 0, "cuda": 0, "metal": None, "reference": None}
 
 #: Largest table in bytes that is used without being asked for: on GPUs it has to stay in the cache
 #: beside the features.
-LARGEST_TABLE = {"native": 512 * 2**20, "cuda": 8 * 2**20}
+LARGEST_TABLE = {"native": 512 * 2**20, "cuda": 32 * 2**20}
 
 #: Backends on which that holds in training too, where the table is made anew at each step.
 IN_TRAINING = ("native",)
