@@ -15,7 +15,7 @@ from mlpot.calculators import MLPotCalculator
 from .anharmonic_result import Anharmonic, output_paths
 from .outputs import check_outputs
 from .phonopy_bridge import make_phono3py, require_phonopy, supercell_matrix, to_ase
-from .precision import check_elements, in_float64
+from .precision import check_elements, in_float64, with_exact_radial
 from .progress import bar
 from .relaxation import relax_and_report
 
@@ -48,9 +48,8 @@ def anharmonic(
 
     Args:
         atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
-        calc: calculator of mlpot; its potentials are computed in float64. Radial tables are
-            derivatives of what is computed, but third derivatives of tabulated energies jump at
-            knots: ``radial: exact`` in the model's configuration avoids it.
+        calc: calculator of mlpot; its potentials are computed in float64, without radial tables,
+            whose third derivatives jump at the knots.
         supercell: repetitions (3,) or a (3, 3) matrix of integers.
         relax: relax atoms and cell first, keeping the space group.
         mesh: (3,) q points for the thermal conductivity; None for none.
@@ -79,7 +78,7 @@ def anharmonic(
     if out is not None:
         check_outputs(output_paths(out, name, mesh is not None, plot).values(), overwrite)
     console = Console() if console is None else console
-    calc = in_float64(calc)
+    calc = with_exact_radial(in_float64(calc))
     unit = atoms.copy()
     unit.set_constraint()
     if relax:

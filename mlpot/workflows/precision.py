@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ase import Atoms
@@ -17,6 +18,21 @@ def in_float64(calc: Any) -> Any:
     if isinstance(calc, MLPotCalculator) and calc.dtype != "float64":
         return calc.astype("float64")
     return calc
+
+
+def with_exact_radial(calc: MLPotCalculator) -> MLPotCalculator:
+    """A calculator of the same potentials that computes radial networks instead of tables.
+
+    Third derivatives of tabulated energies jump at the knots. The given calculator and its
+    potentials stay as they are.
+    """
+    members = []
+    for member in calc.members:
+        twin = copy.deepcopy(member)
+        if hasattr(twin, "network"):  # others have no tables
+            twin.network.radial_strategy = "exact"
+        members.append(twin)
+    return MLPotCalculator(members, calc.dtype, calc.skin)
 
 
 def has_second_derivatives(calc: Any) -> bool:

@@ -147,3 +147,15 @@ def test_refusals(calc, change, message):
     slab.pbc[2] = False
     with pytest.raises(ValueError, match="periodic in three directions"):
         workflows.anharmonic(slab, calc, console=QUIET)
+
+
+def test_tables_are_not_differentiated_three_times():
+    """A potential with radial tables gives what the same weights without tables give."""
+    unit, found = make_crystal(3), {}
+    for radial in ("table", "exact"):
+        calc = MLPotCalculator(make_potential(5, radial=radial), dtype="float64")
+        result = workflows.anharmonic(unit, calc, (1, 1, 1), relax=False, console=QUIET)
+        found[radial] = result.fc3
+        assert calc.potential.network.radial_strategy == radial
+    scale = np.abs(found["exact"]).max()
+    np.testing.assert_allclose(found["table"], found["exact"], atol=1e-10 * scale)
