@@ -19,6 +19,9 @@ from .precision import check_elements, in_float64, with_exact_radial
 from .progress import bar
 from .relaxation import relax_and_report
 
+#: Third derivatives below this, eV/Angstrom^3, are zero by symmetry.
+_NOTHING = 1e-6
+
 
 def anharmonic(
     atoms: Atoms,
@@ -68,7 +71,8 @@ def anharmonic(
 
     Raises:
         ValueError: a structure, supercell or mesh that cannot be, another calculator, unknown
-            elements, a relaxation that did not end, or files that exist already.
+            elements, a relaxation that did not end, third derivatives that vanish by symmetry, or
+            files that exist already.
         ImportError: phono3py is not installed.
     """
     matrix = supercell_matrix(supercell)
@@ -94,6 +98,12 @@ def anharmonic(
     shape = (len(primitive), 3, len(large), 3)
     phono3py.fc2 = np.ascontiguousarray(hessian.reshape(shape).swapaxes(1, 2))
     third = _third_order(phono3py, primitive, large, calc, chunk, console)
+    if np.abs(third).max() < _NOTHING:
+        raise ValueError(
+            f"all third derivatives vanish in a supercell of {len(large)} atoms: in one so small "
+            f"each neighbour and its mirror image are the same atom; give a larger one than "
+            f"{np.asarray(supercell).tolist()}"
+        )
     drift = float(np.abs(third.sum(axis=2)).max())
     phono3py.fc3 = third
     phono3py.symmetrize_fc2()

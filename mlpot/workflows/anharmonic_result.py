@@ -147,6 +147,7 @@ def output_paths(
 def _draw(result: Anharmonic, path: Path, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     assert result.conductivity is not None and result.temperatures is not None
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")
@@ -162,6 +163,10 @@ def _draw(result: Anharmonic, path: Path, title: str) -> None:
             color=colour,
             label=label * 2,
         )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
     axes.set_xlabel("temperature (K)")
     axes.set_ylabel("thermal conductivity (W/(m K))")
     axes.set_title(f"{title}: relaxation-time approximation")

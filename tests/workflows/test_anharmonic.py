@@ -149,6 +149,12 @@ def test_refusals(calc, change, message):
         workflows.anharmonic(slab, calc, console=QUIET)
 
 
+def test_cells_in_which_everything_cancels_are_refused(calc):
+    """In 2 x 2 x 2 primitive cells of fcc each neighbour is its own mirror image."""
+    with pytest.raises(ValueError, match="vanish in a supercell of 8 atoms"):
+        workflows.anharmonic(bulk("Cu", a=3.55), calc, (2, 2, 2), relax=False, console=QUIET)
+
+
 def test_tables_are_not_differentiated_three_times():
     """A potential with radial tables gives what the same weights without tables give."""
     unit, found = make_crystal(3), {}
