@@ -11,6 +11,11 @@ from jaxtyping import Float
 
 from mlpot.calculators import MLPotCalculator
 
+from .kept_forces import KeptForces
+
+#: Exact products between two looks at whether to keep them on disk.
+_TOGETHER = 64
+
 
 def linear_forces(
     calc: MLPotCalculator,
@@ -18,6 +23,7 @@ def linear_forces(
     displacements: Float[np.ndarray, "n_displacements n_supercell 3"],
     chunk: int | None,
     progress: Callable[[int, int], None],
+    kept: KeptForces | None = None,
 ) -> Float[np.ndarray, "n_displacements n_supercell 3"]:
     """Forces to first order in displacements: minus exact Hessian-vector products.
 
@@ -30,15 +36,30 @@ def linear_forces(
         displacements: (n_displacements, n_supercell, 3), Angstrom.
         chunk: displacements at a time; by default as many as fit the memory.
         progress: called with (displacements done, displacements wanted).
+        kept: holds what was computed before the calculation was stopped.
 
     Returns:
         (n_displacements, n_supercell, 3), eV/Angstrom.
     """
-    return -calc.get_hvps(supercell, displacements, chunk=chunk, progress=progress)
+    kept = kept or KeptForces(None, calc, supercell.positions, displacements)
+    wanted = len(displacements)
+    while (done := len(kept.forces)) < wanted:
+        part = displacements[done : done + _TOGETHER]
+        found = calc.get_hvps(
+            supercell,
+            part,
+            chunk=chunk,
+            progress=lambda n, _, done=done: progress(done + n, wanted),
+        )
+        kept.add(-found)
+    return kept.finish()
 
 
 def displaced_forces(
-    calc: Any, supercells: list[Atoms], progress: Callable[[int, int], None]
+    calc: Any,
+    supercells: list[Atoms],
+    progress: Callable[[int, int], None],
+    kept: KeptForces | None = None,
 ) -> Float[np.ndarray, "n_displacements n_supercell 3"]:
     """Forces in displaced supercells.
 
@@ -46,16 +67,19 @@ def displaced_forces(
         calc: ASE calculator.
         supercells: the structures.
         progress: called with (structures done, structures wanted).
+        kept: holds what was computed before the calculation was stopped.
 
     Returns:
         (n_displacements, n_supercell, 3), eV/Angstrom.
     """
-    forces = []
-    for done, atoms in enumerate(supercells, start=1):
+    first = supercells[0].positions
+    kept = kept or KeptForces(None, calc, first, np.array([s.positions for s in supercells]))
+    while (done := len(kept.forces)) < len(supercells):
+        atoms = supercells[done]
         atoms.calc = calc
-        forces.append(np.asarray(atoms.get_forces(), dtype=np.float64))
-        progress(done, len(supercells))
-    return np.array(forces)
+        kept.add(np.asarray(atoms.get_forces(), dtype=np.float64)[None])
+        progress(done + 1, len(supercells))
+    return kept.finish()
 
 
 def sum_rule_violation(force_constants: Float[np.ndarray, "n_rows n_supercell 3 3"]) -> float:

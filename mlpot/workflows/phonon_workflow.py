@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from ase import Atoms
 from rich.console import Console
 
 from .force_constants import displaced_forces, linear_forces, sum_rule_violation
 from .grueneisen import VOLUME_STEP, grueneisen_parameters
+from .kept_forces import KeptForces
 from .outputs import check_outputs
 from .phonon_result import Phonons, find_imaginary, output_paths
 from .phonopy_bridge import (
@@ -60,7 +63,8 @@ def phonons(
     force constants follow by symmetry. Their forces are exact Hessian-vector products ("hessian")
     or come from displaced supercells ("displacements", plus and minus). The force constants are
     symmetrised (acoustic sum rule, permutation), and the violation of the sum rule before and
-    after is reported.
+    after is reported. With ``out`` a calculation that is stopped goes on where it was when it is
+    called again (NAME-forces.npz holds its forces meanwhile).
 
     Args:
         atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
@@ -125,7 +129,8 @@ def phonons(
     phonopy = make_phonopy(unit, matrix)
     if born is not None:
         set_born_charges(phonopy, born)
-    _set_force_constants(phonopy, calc, method, distance, chunk, console)
+    path = None if out is None else Path(out) / f"{name}-forces.npz"
+    _set_force_constants(phonopy, calc, method, distance, chunk, console, path)
     before = sum_rule_violation(computed_force_constants(phonopy))
     # The two corrections disturb each other; a few rounds leave both satisfied.
     phonopy.symmetrize_force_constants(level=5, show_drift=False)
@@ -181,21 +186,25 @@ def _set_force_constants(
     distance: float,
     chunk: int | None,
     console: Console,
+    path: Path | None = None,
 ) -> None:
     size = f"supercell of {len(phonopy.supercell)} atoms"
     exact = method == "hessian"
     # An exact product needs no second one with the opposite sign.
     phonopy.generate_displacements(distance=distance, is_plusminus=not exact)
+    vectors = displacement_vectors(phonopy)
+    large = to_ase(phonopy.supercell)
+    cell = np.concatenate([large.positions, large.cell.array])
+    kept = KeptForces(path, calc, cell, vectors)
+    if len(kept.forces):
+        console.print(f"{len(kept.forces)} of {len(vectors)} forces were computed before.")
     if exact:
-        vectors = displacement_vectors(phonopy)
         with bar(console, f"second derivatives, {size}", len(vectors)) as progress:
-            phonopy.forces = linear_forces(
-                calc, to_ase(phonopy.supercell), vectors, chunk, progress
-            )
+            phonopy.forces = linear_forces(calc, large, vectors, chunk, progress, kept)
     else:
         displaced = [to_ase(cell) for cell in phonopy.supercells_with_displacements or []]
         with bar(console, f"displacements, {size}", len(displaced)) as progress:
-            phonopy.forces = displaced_forces(calc, displaced, progress)
+            phonopy.forces = displaced_forces(calc, displaced, progress, kept)
     phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
 
 
