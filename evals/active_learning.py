@@ -1,10 +1,12 @@
 """Which frames to label next: `mlpot select` beside a choice at random and by disagreement alone.
 
     python evals/active_learning.py --out evals/results/active_learning.json
+    python evals/active_learning.py --copies 10 --out evals/results/active_learning_copies.json
 
 A committee is trained on a few frames of ethanol at 300 K. From a pool at 300 and 600 K, most of it
 alike, frames are then chosen in three ways and their labels added; new committees are trained and
-tested on frames that nobody saw. Errors are those of the mean of the members.
+tested on frames that nobody saw. --copies makes the pool as a trajectory written too often is: each
+frame comes several times, moved by 0.0001 Angstrom (far below what changes labels). Errors are those of the mean of the members.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def errors(members: list, frames: list[Frame]) -> dict[str, float]:
     return {name: round(float(1e3 * np.sqrt(value)), 1) for name, value in found.items()}
 
 
-def one_round(seed: int, count: int, folder: Path) -> dict:
+def one_round(seed: int, count: int, copies: int, folder: Path) -> dict:
     everything = datasets.read(ROOT / "datasets" / "ethanol.h5")
     isolated = [f for f in everything if f.is_isolated_atom]
     rng = np.random.default_rng(seed)
@@ -68,6 +70,13 @@ def one_round(seed: int, count: int, folder: Path) -> dict:
     hot = [f for f in everything if f.config_type == "MD_600K"]
     cold, hot = ([frames[i] for i in rng.permutation(len(frames))] for frames in (cold, hot))
     first, pool, test = cold[:count], cold[count:400] + hot[:60], cold[400:500] + hot[60:360]
+    pool = [
+        frame.replace(positions=frame.positions + rng.normal(0, 1e-4, frame.positions.shape))
+        if number
+        else frame
+        for frame in pool
+        for number in range(copies)
+    ]
     members = committee([*first, *isolated], folder / f"first{seed}", seed)
     result = {"before": errors(members, test)}
     both = training.select(members, pool, count, labelled=first)
@@ -80,6 +89,7 @@ def one_round(seed: int, count: int, folder: Path) -> dict:
         more = [pool[i] for i in index]
         place = folder / f"{name.replace(' ', '-')}{seed}"
         result[name] = errors(committee([*first, *more, *isolated], place, seed), test)
+        result[name]["different frames"] = len({i // copies for i in index})
         result[name]["at 600 K"] = sum(frame.config_type == "MD_600K" for frame in more)
     return result
 
@@ -88,12 +98,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--count", type=int, default=20, help="frames at first, and added")
+    parser.add_argument("--copies", type=int, default=1, help="of each frame in the pool")
     parser.add_argument("--out")
     given = parser.parse_args()
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(given.seeds):
-            rounds.append(one_round(seed, given.count, Path(folder)))
+            rounds.append(one_round(seed, given.count, given.copies, Path(folder)))
             print(json.dumps(rounds[-1]), flush=True)
     means = {
         name: {
@@ -105,6 +116,7 @@ def main() -> None:
     result = {
         "quantity": "RMSE of force components on 400 test frames, meV/Angstrom",
         "frames at first and added": given.count,
+        "copies": given.copies,
         "settings": SETTINGS | {"steps": STEPS},
         "means": means,
         "rounds": rounds,
