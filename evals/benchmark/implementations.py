@@ -73,10 +73,10 @@ _ALL = (
         "mlpot-kernels-exact", "for_mlpot", "mlpot", cases=("potential",),
         environment=(*_KERNELS, ("BENCHMARK_RADIAL", "exact")), devices=("cpu",),
     ),
-    # With kernels little is left to compile. On CPUs it still is a C++ compiler for each piece.
+    # The record of operations that calculators and dynamics replay; nothing is fused.
     Implementation(
         "mlpot-kernels-compiled", "for_mlpot", "mlpot", compiled=True, environment=_KERNELS,
-        phases=("forward", "train", "forces", "force-train", "hvp"), devices=("gpu",),
+        phases=("forward", "train", "forces", "force-train", "hvp"),
     ),
     Implementation(
         "cuequivariance", "for_cuequivariance", "torch", cases=("convolution",), devices=("gpu",),
