@@ -6,8 +6,8 @@
 A committee is trained on a few frames of ethanol at 300 K. From a pool at 300 and 600 K, most of it
 alike, frames are then chosen in three ways and their labels added; new committees are trained and
 tested on frames that nobody saw. --copies makes the pool as a trajectory written too often is: each
-frame comes several times, moved by 0.0001 Angstrom (far below what changes labels). Errors are those
-of the mean of the members.
+frame comes several times, moved by 0.0001 Angstrom (far below what changes labels). Errors are
+those of the mean of the members.
 """
 
 from __future__ import annotations
