@@ -183,6 +183,8 @@ class Network(GatePointsLayers):
         num_nodes: average number of nodes, for pooling.
         reduce_output: whether nodes are summed to graphs, over sqrt(num_nodes).
         normalization: convention of the activations' constants.
+        use_custom_kernel: kernels where they are faster (None), always (True) or never (False);
+            the results are the same, and so are derivatives in any nesting.
     """
 
     _species_on_edges = True
@@ -203,6 +205,7 @@ class Network(GatePointsLayers):
         num_nodes: float,
         reduce_output: bool = True,
         normalization: Convention = "e3nn",
+        use_custom_kernel: bool | None = None,
     ) -> None:
         super().__init__(
             o3.Irreps("0e" if irreps_in is None else irreps_in),
@@ -219,6 +222,7 @@ class Network(GatePointsLayers):
             normalization,
         )
         self.num_nodes, self.reduce_output = num_nodes, reduce_output
+        self.use_custom_kernel = use_custom_kernel
         self._given_input = irreps_in is not None
         self._given_attr = irreps_node_attr is not None
 
@@ -232,8 +236,12 @@ class Network(GatePointsLayers):
             (n_graphs or n_nodes, irreps_out.dim).
 
         Raises:
-            ValueError: a key is missing.
+            ValueError: a key is missing, or kernels are forced and there is none.
         """
+        with kernels.forced(self.use_custom_kernel):
+            return self._outputs(data)
+
+    def _outputs(self, data: Mapping[str, Any]) -> mx.array:
         points = point_graph(data, self.max_radius)
         ones = mx.ones((data["pos"].shape[0], 1), dtype=data["pos"].dtype)
         x = needed(data, "x") if self._given_input else ones
