@@ -63,26 +63,26 @@ def finish(process: subprocess.Popen) -> None:
         raise RuntimeError(f"exit code {process.returncode}: {errors}")
 
 
-def disturbed(folder: Path, name: str, rng: random.Random, seconds: float, again: float) -> list:
-    """A run that is killed at least once; returns signals, moments and steps that were saved.
+def disturbed(folder: Path, name: str, rng: random.Random, again: float) -> list:
+    """A run that is killed at least once; returns signals and the steps that were saved.
 
     Args:
         folder: with the data and the configuration.
         name: of the run's folder.
-        rng: chooses signals and moments.
-        seconds: that an undisturbed run takes.
+        rng: chooses signals and moments, evenly over the epochs.
         again: chance that a resumed run is killed, too.
     """
     run, kills = folder / name, []
+    n_epochs = yaml.safe_load((folder / "config.yaml").read_text())["max_num_epochs"]
     process = start(folder, "train", "config.yaml", "--out", name)
     while True:
         number = rng.choice([signal.SIGKILL, signal.SIGTERM])
-        moment = rng.uniform(0.0, seconds)
-        time.sleep(moment)
+        wait_for(run, rng.randint(epochs(run), n_epochs), process)
+        time.sleep(rng.uniform(0.0, 0.3))
         if process.poll() is None:
             process.send_signal(number)
             process.communicate()
-            kills.append([signal.Signals(number).name, round(moment, 3), saved_step(run)])
+            kills.append([signal.Signals(number).name, saved_step(run)])
         elif process.returncode != 0:
             finish(process)
         if not (run / "last.safetensors").exists():  # killed before anything was written
@@ -92,6 +92,18 @@ def disturbed(folder: Path, name: str, rng: random.Random, seconds: float, again
             return kills
         else:
             process = start(folder, "resume", name)
+
+
+def epochs(run: Path) -> int:
+    """Epochs that are written down."""
+    path = run / "metrics.csv"
+    return path.read_text(encoding="utf-8").count("\n") - 1 if path.exists() else 0
+
+
+def wait_for(run: Path, epoch: int, process: subprocess.Popen) -> None:
+    """Wait until so many epochs are written down, or the process has ended."""
+    while process.poll() is None and epochs(run) < epoch:
+        time.sleep(0.01)
 
 
 def saved_step(run: Path) -> int | None:
@@ -133,24 +145,21 @@ def experiment(
         changes: of the configuration.
 
     Returns:
-        Steps, kills (signal, seconds after the start, step saved by then), and what differed.
+        Steps, kills (signal, step saved by then, None before the first), and what differed.
     """
     (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG | changes), encoding="utf-8")
     rng = random.Random(seed)
-    began = time.monotonic()
     finish(start(folder, "train", "config.yaml", "--out", "whole"))
-    seconds = time.monotonic() - began
     kills, different = [], []
     number = 0
     while len(kills) < n_kills:
         name = f"disturbed-{number}"
-        kills += disturbed(folder, name, rng, seconds, again)
+        kills += disturbed(folder, name, rng, again)
         different += [f"{name}: {what}" for what in differences(folder / "whole", folder / name)]
         shutil.rmtree(folder / name)
         number += 1
     return {
         "steps": saved_step(folder / "whole"),
-        "seconds": round(seconds, 2),
         "runs": number,
         "kills": kills,
         "different": different,
@@ -171,7 +180,8 @@ def main() -> None:
         found = experiment(folder, arguments.kills, arguments.seed)
     found |= {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     found |= {"mlx": mx.__version__, "seed": arguments.seed}
-    text = json.dumps(found, indent=1)
+    rows = ",\n  ".join(json.dumps(kill) for kill in found.pop("kills"))
+    text = json.dumps(found, indent=1)[:-2] + f',\n "kills": [\n  {rows}\n ]\n}}'
     print(text)
     if arguments.out is not None:
         arguments.out.write_text(text + "\n", encoding="utf-8")
