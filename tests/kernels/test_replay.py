@@ -75,3 +75,27 @@ def test_fusing_is_on_again_afterwards():
     screen = io.StringIO()
     mx.export_to_dot(screen, compiled(x))
     assert "Compiled" in screen.getvalue()
+
+
+def test_a_user_who_switches_compilation_off_finds_it_off():
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return x + 1
+
+    mx.disable_compile()
+    try:
+        function = Replayed(sums)
+        for _ in range(2):
+            assert function({"x": mx.arange(3, dtype=mx.float32)})["sum"].item() == 9
+        plain = mx.compile(counted)
+        plain(mx.ones((2,)))
+        plain(mx.ones((2,)))
+    finally:
+        mx.enable_compile()
+    assert function.n_traces == 2
+    assert len(calls) == 2
+    function({"x": mx.arange(3, dtype=mx.float32)})
+    function({"x": mx.arange(3, dtype=mx.float32)})
+    assert function.n_traces == 3
