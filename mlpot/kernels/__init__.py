@@ -18,6 +18,7 @@ from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum
 from .segment_order import SegmentOrder
+from .updates import adam_step, mix, takes_adam
 
 __all__ = [
     "BACKENDS",
@@ -34,6 +35,7 @@ __all__ = [
     "LinearSpec",
     "Report",
     "SegmentOrder",
+    "adam_step",
     "block_linear",
     "block_linear_pays",
     "clear_report",
@@ -50,6 +52,7 @@ __all__ = [
     "interval_powers",
     "lengths",
     "locate",
+    "mix",
     "radial_convolution",
     "report",
     "safe_norm",
@@ -58,6 +61,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "sin",
+    "takes_adam",
     "tanh",
     "unary",
     "use",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import mlx.core as mx
 
+from mlpot import kernels
+
 
 def decay_at(step: int, decay: float) -> float:
     """Decay of the average at a step, counted from 0: small at first, so that it starts quickly."""
@@ -22,9 +24,4 @@ def mixed(
         parameters: new ones, by the same names.
         decay: (), d above.
     """
-
-    def mix(old: mx.array, new: mx.array) -> mx.array:
-        d = decay.astype(new.dtype)
-        return d * old + (1 - d) * new
-
-    return {name: mix(old, parameters[name]) for name, old in average.items()}
+    return {name: kernels.mix(old, parameters[name], decay) for name, old in average.items()}

@@ -9,6 +9,8 @@ import mlx.core as mx
 import mlx.optimizers
 from mlx.optimizers import Optimizer
 
+from mlpot import kernels
+
 from .config_sections import OptimizerSection
 from .matrices import Block
 
@@ -45,9 +47,42 @@ def make_optimizer(
             if "embedding" not in name and all(min(b.n_rows, b.n_columns) > 1 for b in parts)
         }
         return BlockMuon(inner, section.momentum, weight_decay=decay, **options)
-    if section.name == "adamw":
-        return mlx.optimizers.AdamW(weight_decay=decay, **options)
-    return mlx.optimizers.Adam(**options)
+    return AdamW(weight_decay=decay, **options) if section.name == "adamw" else Adam(**options)
+
+
+class _OneKernel(Optimizer):
+    """Steps of Adam with bias correction by one kernel for each array, where there is one."""
+
+    betas: list[float]
+    eps: float
+    weight_decay: float = 0.0
+
+    def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
+        """Moved parameters, by name."""
+        if not all(kernels.takes_adam(parameters[name], g) for name, g in gradients.items()):
+            return super().apply_gradients(gradients, parameters)
+        step = self.state["step"] = self.step + 1
+        rate, (b1, b2) = self.learning_rate, self.betas
+        numbers: list[Any] = [
+            *(rate / (1 - b1**step), mx.rsqrt(1 - b2**step), 1 - rate * self.weight_decay),
+            *(mx.array(number) for number in (b1, 1 - b1, b2, 1 - b2, self.eps)),
+        ]
+        together = mx.stack([number.astype(mx.float32) for number in numbers])
+        moved = {}
+        for name, gradient in gradients.items():
+            own: Any = self.state[name]
+            moved[name], own["m"], own["v"] = kernels.adam_step(
+                parameters[name], gradient, own["m"], own["v"], together
+            )
+        return moved
+
+
+class Adam(_OneKernel, mlx.optimizers.Adam):
+    """MLX's Adam."""
+
+
+class AdamW(_OneKernel, mlx.optimizers.AdamW):
+    """MLX's AdamW."""
 
 
 def orthogonalized(matrices: mx.array) -> mx.array:

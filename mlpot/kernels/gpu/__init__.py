@@ -17,6 +17,7 @@ from .segment import (
     segment_sum,
     segment_sum_refusal,
 )
+from .updates import adam_step, mix, update_refusal
 
 __all__ = [
     "DIALECTS",
@@ -27,6 +28,7 @@ __all__ = [
     "GeneratedKernel",
     "activation",
     "activation_refusal",
+    "adam_step",
     "compiled_together",
     "convolution",
     "convolution_refusal",
@@ -42,6 +44,7 @@ __all__ = [
     "interval_refusal",
     "literal",
     "locate",
+    "mix",
     "offers",
     "radial_convolution",
     "radial_convolution_refusal",
@@ -50,4 +53,5 @@ __all__ = [
     "segment_starts",
     "segment_sum",
     "segment_sum_refusal",
+    "update_refusal",
 ]
