@@ -45,7 +45,7 @@ def _products(axes, rows: list[dict]) -> None:
     axes.set_yticks(list(places), names, fontsize=8)
     axes.set_xlabel("time over that of energy and forces")
     axes.set_title("Hessian-vector products, float64", fontsize=11)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower right")
 
 
 def _phonons(axes, rows: list[dict]) -> None:
