@@ -15,6 +15,7 @@ import platform
 import time
 from pathlib import Path
 
+import md_ensembles
 import md_parts
 import mlx.core as mx
 from md_drawing import draw
@@ -27,12 +28,12 @@ PARTS = {
     "scaling": md_parts.scaling,
     "skin": md_parts.skin,
     "overlap": md_parts.overlap,
-    "nve-scaling": md_parts.nve_scaling,
-    "nve-ethanol": md_parts.nve_ethanol,
-    "nve-crystal": md_parts.nve_crystal,
-    "npt-memory": md_parts.npt_memory,
-    "heat-capacity": md_parts.heat_capacity,
-    "two-processes": md_parts.two_processes,
+    "nve-scaling": md_ensembles.nve_scaling,
+    "nve-ethanol": md_ensembles.nve_ethanol,
+    "nve-crystal": md_ensembles.nve_crystal,
+    "npt-memory": md_ensembles.npt_memory,
+    "heat-capacity": md_ensembles.heat_capacity,
+    "two-processes": md_ensembles.two_processes,
 }
 
 

@@ -69,3 +69,18 @@ def prepare(atoms: Atoms, temperature: float, dtype=mx.float32, seed: int = 0):
 def engine_of(potential, system, integrator, skin: float = 0.5, where: str = "auto") -> Engine:
     """An engine with its own lists."""
     return Engine(system, potential, integrator, make_pairs(system, potential.cutoff, skin, where))
+
+
+def run_blocks(engine, state, steps: int, block: int = 20, every: int = 0):
+    """Take steps; returns the last state and observables of every so many steps."""
+    rows = []
+    for start in range(0, steps, block):
+        count = min(block, steps - start)
+        wanted = (
+            (lambda k, s=start: every > 0 and (s + k) % every == 0) if every else (lambda k: False)
+        )
+        state, seen = engine.block(state, count, wanted)
+        for k, (found, _) in seen.items():
+            if every and (start + k) % every == 0:
+                rows.append({n: float(a[0]) for n, a in found.items()})
+    return state, {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
