@@ -10,7 +10,7 @@ from .dispatch import Choice, Report, clear_report, forced, report
 from .edge_tangents import edge_tangents
 from .edge_weights import edge_weights
 from .edges import EdgeIndex
-from .elementary import cos, exp, safe_norm, sigmoid, silu, sin, tanh
+from .elementary import cos, exp, sigmoid, silu, sin, tanh
 from .gate import gate
 from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
 from .interval_powers import IntervalSpec, interval_powers, locate
@@ -55,7 +55,6 @@ __all__ = [
     "mix",
     "radial_convolution",
     "report",
-    "safe_norm",
     "scatter_sum",
     "segment_sum",
     "sigmoid",

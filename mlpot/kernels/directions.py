@@ -126,6 +126,11 @@ _LENGTH = RowMap(
 )
 
 
+def _check(vectors: mx.array) -> None:
+    if vectors.ndim != 2 or vectors.shape[1] != 3:
+        raise ValueError(f"vectors have the shape {tuple(vectors.shape)}, not (n, 3)")
+
+
 def lengths(vectors: Float[mx.array, "n 3"]) -> Float[mx.array, " n"]:
     """Lengths, at least 1e-12, with every derivative (zero for shorter vectors).
 
@@ -134,7 +139,11 @@ def lengths(vectors: Float[mx.array, "n 3"]) -> Float[mx.array, " n"]:
 
     Returns:
         (n,), same unit.
+
+    Raises:
+        ValueError: another shape.
     """
+    _check(vectors)
     return _LENGTH(vectors) if vectors.size else mx.zeros((vectors.shape[0],), vectors.dtype)
 
 
@@ -146,5 +155,9 @@ def directions(vectors: Float[mx.array, "n 3"]) -> Float[mx.array, "n 3"]:
 
     Returns:
         (n, 3).
+
+    Raises:
+        ValueError: another shape.
     """
+    _check(vectors)
     return _DIRECTION(vectors) if vectors.size else vectors

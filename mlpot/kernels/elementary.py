@@ -160,21 +160,3 @@ def silu(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
 def tanh(x: Float[mx.array, "*shape"]) -> Float[mx.array, "*shape"]:
     """Hyperbolic tangent."""
     return activation_derivative("tanh", 0)(x)
-
-
-def safe_norm(
-    vectors: Float[mx.array, "*batch 3"], minimum: float = 1e-12
-) -> Float[mx.array, "*batch"]:
-    """Length of vectors, with finite derivatives (zero) for the zero vector.
-
-    Args:
-        vectors: (..., 3), any unit.
-        minimum: lengths below this are treated as constant, same unit.
-
-    Returns:
-        (...) lengths, at least ``minimum``.
-    """
-    # The argument is clamped before the root: a root behind `where` still gives NaN.
-    squared = mx.sum(vectors * vectors, axis=-1)
-    small = squared < minimum * minimum
-    return mx.sqrt(mx.where(small, mx.full(squared.shape, minimum**2, squared.dtype), squared))

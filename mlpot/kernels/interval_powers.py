@@ -109,7 +109,13 @@ def interval_powers(
 
     Returns:
         (n, 6); zeros from the cutoff on.
+
+    Raises:
+        ValueError: the distances are no list, or there is not one row for each.
     """
+    if length.ndim != 1 or rows.shape != length.shape:
+        shapes = f"{tuple(length.shape)} and {tuple(rows.shape)}"
+        raise ValueError(f"distances and rows have the shapes {shapes}, not both (n,)")
     if "map" not in spec.caches:
 
         def values(kind: str):

@@ -230,7 +230,7 @@ def test_lyapunov_exponent_of_an_unstable_pair():
 
         def node_energies(self, graph, vectors=None):
             vectors = graph.edge_vectors() if vectors is None else vectors
-            stretch = kernels.safe_norm(vectors) - 1.5
+            stretch = kernels.lengths(vectors) - 1.5
             return kernels.segment_sum(
                 -0.5 * stretch * stretch, graph.edges.receivers, graph.n_atoms
             )

@@ -31,7 +31,7 @@ class EmbeddedAtoms(Potential):
     def node_energies(self, graph, vectors=None):
         if vectors is None:
             vectors = graph.edge_vectors()
-        length = kernels.safe_norm(vectors)
+        length = kernels.lengths(vectors)
         ratio = mx.minimum(length / self.cutoff, 1.0)
         window = mx.square(mx.square(1.0 - ratio * ratio))
         scale = 1.0 + (graph.numbers.astype(vectors.dtype) - 29.0) / 100.0

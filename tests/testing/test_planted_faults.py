@@ -23,7 +23,7 @@ _CONFIG = PotentialConfig(
 
 
 def _length(vectors):
-    return kernels.safe_norm(vectors)
+    return kernels.lengths(vectors)
 
 
 def _sum(values, graph):
