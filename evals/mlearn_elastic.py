@@ -4,9 +4,8 @@
 
 SHARED_DATA/mlearn holds the labels (Zuo et al., J. Phys. Chem. A 124, 731 (2020)). Clamped-ion
 constants by exact second derivatives are compared with those by finite strain of the same
-potential, and with fits to the labels of the strained cells of the data: energies to second order
-in the strain of each mode. The fits are REFERENCE below; the labels scatter by some 5 GPa. Prints a
-table and writes mlearn-elastic.json into the folder --out.
+potential, and with fits to the labels of the strained cells of the data (REFERENCE below, which
+scatter by some 5 GPa). Prints a table and writes mlearn-elastic.json into the folder --out.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from mlpot.calculators import MLPotCalculator
 from mlpot.files import atomic_write
 
 #: C11, C12, C44 in GPa with clamped ions, by fits to energies and stresses of the labels; silicon's
-#: C44 is between the two.
-REFERENCE = {"Si": (153, 57, (60, 99)), "Cu": (173, 140, 86), "Mo": (480, 164, 108)}
+#: C12 is between the two.
+REFERENCE = {"Si": (153, (57, 60), 99), "Cu": (173, 140, 86), "Mo": (480, 164, 108)}
 CRYSTALS = {
     "Si": bulk("Si", a=5.469, cubic=True),
     "Cu": bulk("Cu", a=3.621, cubic=True),
