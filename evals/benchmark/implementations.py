@@ -15,7 +15,6 @@ OPERATIONS = (
     "matrix_product",
     "linear",
 )
-CONVOLUTIONS = ("convolution", "radial_convolution")
 
 
 @dataclass(frozen=True)
