@@ -40,6 +40,7 @@ def save(
 
     Raises:
         ValueError: another file ending.
+        OSError: the disk is full or not writable; an older file stays.
     """
     path = Path(path)
     if path.suffix != ".safetensors":
@@ -56,7 +57,10 @@ def save(
         "sha256": _digest(arrays, config),
     }
     with temporary_beside(path) as temporary:
-        mx.save_safetensors(str(temporary), arrays, metadata)
+        try:
+            mx.save_safetensors(str(temporary), arrays, metadata)
+        except RuntimeError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, mx.array], dict[str, str]]:

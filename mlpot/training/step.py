@@ -13,6 +13,7 @@ from mlx.utils import tree_map
 from mlpot import derivatives
 from mlpot.datasets import Labels
 from mlpot.graph import Graph
+from mlpot.models.radial_layers import radial_layers
 
 from .objective import Objective
 from .parallel import Ranks
@@ -78,6 +79,8 @@ class TrainStep:
     ) -> None:
         self.state, self.objective, self.ranks = state, objective, ranks or Ranks()
         self.stress, self.hvps, self.clip_grad = stress, hvps, clip_grad
+        # Looked up once: walking through the network in every step takes half a millisecond.
+        self._tables = [layer.radial_table for layer in radial_layers(state.potential.network)]
         self._slopes = Records(self._slopes_of, record)
         self._sums = Records(self._sums_of, record)
         self._moves = Records(self._moved, record)
@@ -139,7 +142,7 @@ class TrainStep:
 
     def _context(self) -> Any:
         """What a record depends on beside its arrays."""
-        return tuple(self.state.potential.radial_intervals)
+        return tuple(table.intervals for table in self._tables)
 
     def _slopes_of(self, arrays: Arrays, graph: Arrays, labels: Arrays, scales: Arrays) -> dict:
         state = self.state

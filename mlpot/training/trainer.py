@@ -119,12 +119,19 @@ class Trainer:
         Raises:
             Interrupted: a signal came; the state is saved.
             ValueError: the loss is not finite; the last good state is saved.
+            OSError: something cannot be written; the state before it stays.
         """
         with SignalWatch() as watch:
-            while (reason := self.finished) is None:
-                self._epoch(view, watch)
-                self._validate(view)
-                self._stop_if(watch)
+            try:
+                while (reason := self.finished) is None:
+                    self._epoch(view, watch)
+                    self._validate(view)
+                    self._stop_if(watch)
+            except OSError as error:
+                raise OSError(
+                    f"{error}\nThe last state that was saved is good. Make room if the disk is "
+                    f"full, and go on with:\n  mlpot resume {self.folder.path}"
+                ) from error
         return reason
 
     def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
