@@ -1,7 +1,8 @@
-"""Preparing the next items while the present one is used."""
+"""Preparing the next items while the present one is used; items in groups."""
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -60,3 +61,10 @@ def ahead(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
     finally:
         stop.set()
         thread.join()
+
+
+def grouped(items: Iterable[Item], n: int) -> Iterator[list[Item]]:
+    """Lists of n items each, the last one with what is left."""
+    iterator = iter(items)
+    while group := list(itertools.islice(iterator, n)):
+        yield group

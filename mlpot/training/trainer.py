@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from mlpot.datasets import Batch, closest_pair
 from mlpot.io import save
 
-from .ahead import ahead
+from .ahead import ahead, grouped
 from .average import decay_at
 from .checkpoint import Checkpoint, write_checkpoint
 from .config import TrainConfig, as_list
@@ -35,8 +34,6 @@ from .view import ProgressView
 
 if TYPE_CHECKING:
     from mlpot.models import Potential
-
-Item = TypeVar("Item")
 
 _AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
 
@@ -305,13 +302,6 @@ class Trainer:
             f"clip_grad. The state before this step is saved in {self.folder.last}"
             + (f", the best model in {self.folder.best}" if self.folder.best.exists() else "")
         )
-
-
-def grouped(items: Iterable[Item], n: int) -> Iterator[list[Item]]:
-    """Lists of n items each, the last one with what is left."""
-    iterator = iter(items)
-    while group := list(itertools.islice(iterator, n)):
-        yield group
 
 
 def to_float(scalar: mx.array) -> float:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mlpot.training.ahead import ahead
+from mlpot.training.ahead import ahead, grouped
 
 
 def test_order():
@@ -42,3 +42,8 @@ def test_runs_ahead_but_not_far():
     assert len(made) <= 4
     taken.close()
     assert not [t for t in threading.enumerate() if t.name == "mlpot-ahead"]
+
+
+def test_groups():
+    assert list(grouped(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(grouped([], 3)) == []
