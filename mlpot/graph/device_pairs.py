@@ -283,13 +283,10 @@ class DevicePairs(HostPairs):
         zero = mx.zeros((1,), dtype=mx.int32)
         pointers = mx.concatenate([zero, mx.minimum(own, size), tail]).astype(mx.int32)
         order = mx.argsort(senders).astype(mx.int32)
-        sender_pointers = pointers
-        if self.half:
-            nodes = n_atoms + extra
-            out = (
-                mx.zeros((nodes,), dtype=mx.int32).at[senders].add(mx.ones((size,), dtype=mx.int32))
-            )
-            sender_pointers = mx.concatenate([zero, mx.cumsum(out)]).astype(mx.int32)
+        # Counted, not those of the receivers: rounding may find a pair in one direction only.
+        ones = mx.ones((size,), dtype=mx.int32)
+        out = mx.zeros((n_atoms + extra,), dtype=mx.int32).at[senders].add(ones)
+        sender_pointers = mx.concatenate([zero, mx.cumsum(out)]).astype(mx.int32)
         numbers = np.concatenate([self.numbers, np.zeros(extra)]).astype(np.int32)
         graph = np.concatenate([self.node_graph, np.full(extra, n_graphs)]).astype(np.int32)
         padding = PADDING_LENGTH * mx.eye(3, dtype=self.dtype)[None]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlpot import graph
+from mlpot import graph, kernels
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +157,42 @@ def test_large_systems_in_float32():
         length = np.linalg.norm(positions[s] + np.array(shift) @ cell - positions[r])
         assert abs(length - 4.0) < 1e-4
     assert len(found ^ expected) < 5 and count > 30_000
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_pairs_that_rounding_finds_in_one_direction_only(half):
+    # Across a cell this wide a distance is rounded by 3e-5 in one direction only.
+    rng = np.random.default_rng(4)
+    n, radius, wide = 60, 4.0, 1000.0
+    left = rng.uniform(0.5, 1.5, n)
+    right = wide + left - radius + rng.uniform(-4e-5, 4e-5, n)
+    rows = 20.0 * np.arange(n)
+    positions = np.zeros((2 * n, 3))
+    positions[:, 0], positions[:, 1] = np.concatenate([left, right]), np.tile(rows, 2)
+    search = graph.DevicePairs(
+        np.ones(2 * n),
+        np.zeros(2 * n, int),
+        [[True, False, False]],
+        radius,
+        0.0,
+        mx.float32,
+        half=half,
+    )
+    xyz = mx.array(positions, dtype=mx.float32)
+    cells = mx.array(np.diag([wide, 0.0, 0.0])[None], dtype=mx.float32)
+    for _ in range(6):
+        pairs, needed = search.build(xyz, cells)
+        if search.fits(np.array(needed)):
+            break
+    edges = pairs.graph.edges
+    senders, receivers = np.array(edges.senders), np.array(edges.receivers)
+    count = int(needed[0])
+    both = set(zip(senders[:count].tolist(), receivers[:count].tolist(), strict=True))
+    if not half:
+        assert any((r, s) not in both for s, r in both)
+    expected = kernels.EdgeIndex.from_pairs(senders, receivers, pairs.graph.n_atoms)
+    for name in ("receiver_ptr", "sender_ptr"):
+        np.testing.assert_array_equal(
+            np.array(getattr(edges, name)), np.array(getattr(expected, name))
+        )
+    assert np.all(np.diff(senders[np.array(edges.sender_perm)]) >= 0)
