@@ -14,6 +14,7 @@ from mlpot import kernels
 from mlpot.kernels.replay import Replayed, available
 from mlpot.models import Potential
 from mlpot.models.parameter_cache import addresses
+from mlpot.models.radial_layers import radial_layers
 
 #: Sizes that are remembered; the least recently used are forgotten, with their records.
 MOST_SIZES = 32
@@ -26,8 +27,8 @@ class Records:
     """Records of functions of one potential and a graph, by size.
 
     Building the operations in Python takes several milliseconds, more than small systems take to
-    compute. A record is used only while the potential's weights lie where they lay, and the
-    backend of the kernels is the same.
+    compute. A record is used only while the potential's weights lie where they lay, and the choice
+    of kernels and of radial tables is the same.
 
     Args:
         potential: the model.
@@ -35,6 +36,9 @@ class Records:
 
     def __init__(self, potential: Potential) -> None:
         self.potential = potential
+        self._layers = radial_layers(potential)
+        modules = [module for _, module in potential.named_modules()]
+        self._networks = [m for m in modules if hasattr(m, "radial_strategy")]
         self._weights: Any = None
         self._sizes: OrderedDict[Hashable, list[Any]] = OrderedDict()
         self._lock = threading.Lock()
@@ -62,7 +66,10 @@ class Records:
         flat: Any = tree_flatten(self.potential.parameters())
         where = addresses([array for _, array in flat])
         stream = str(mx.default_stream(mx.default_device()))
-        state = (where, kernels.backend.chosen(), stream, self.potential.feature_dtype)
+        kept = (where, kernels.backend.chosen(), kernels.dispatch.forced_choice(), stream)
+        intervals = [layer.radial_table.intervals for layer in self._layers]
+        radial = (*intervals, *(network.radial_strategy for network in self._networks))
+        state = (kept, radial, self.potential.feature_dtype)
         if where is None or state != self._weights:
             self._sizes.clear()
             self._weights = state

@@ -208,8 +208,8 @@ class Potential(mlx.nn.Module):
         energies = self.network(species, vectors, graph.edges) - kernels.gather(isolated, index)
         # Matrix products round differently in batches of different sizes, so an atom without
         # neighbours would differ from the isolated one in its last digit.
-        bonded = self._has_neighbors(graph, vectors)
-        energies = mx.where(bonded, energies * self.config.scale, mx.zeros_like(energies))
+        neighbors = self._count_neighbors(graph, vectors)
+        energies = mx.where(neighbors > 0, energies * self.config.scale, neighbors)
         if self._zbl is not None:
             known = mx.minimum(index, len(self.numbers) - 1)
             radial = self.network.radial_strategy
@@ -241,14 +241,18 @@ class Potential(mlx.nn.Module):
             kept += [features[:, part] for block, part in parts if str(block.ir) == "0e"]
         return mx.concatenate(kept, axis=1)
 
-    def _has_neighbors(self, graph: Graph, vectors: mx.array) -> mx.array:
-        """Which atoms have a neighbour within the cutoff, (n_atoms,) bool."""
-        if graph.n_edges == 0:
-            return mx.zeros((graph.n_atoms,), dtype=mx.bool_)
+    def _count_neighbors(
+        self, graph: Graph, vectors: Float[mx.array, "n_edges 3"]
+    ) -> Float[mx.array, " n_atoms"]:
+        """How many neighbours each atom has within the cutoff; NaN where a distance is NaN."""
         fixed = mx.stop_gradient(vectors)
-        near = (mx.sum(fixed * fixed, axis=-1) < self.cutoff**2).astype(fixed.dtype)
+        if graph.n_edges == 0:
+            return mx.zeros((graph.n_atoms,), dtype=fixed.dtype)
+        squared = mx.sum(fixed * fixed, axis=-1)
+        # NaN compares as false: a position that is not finite must not pass for a far one.
+        near = mx.where(squared < self.cutoff**2, mx.ones_like(squared), 0.0 * squared)
         edges = graph.edges
-        return kernels.segment_sum(near, edges.receivers, graph.n_atoms, edges.by_receiver) > 0
+        return kernels.segment_sum(near, edges.receivers, graph.n_atoms, edges.by_receiver)
 
     def interaction_energy(
         self, graph: Graph, vectors: Float[mx.array, "n_edges 3"] | None = None

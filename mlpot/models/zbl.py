@@ -79,14 +79,13 @@ class ZBL:
         if edges.n_edges == 0:
             return mx.zeros((edges.n_nodes,), dtype=vectors.dtype)
         pair = index[edges.receivers] * self.n_species + index[edges.senders]
-        r = kernels.lengths(vectors)
+        r = mx.maximum(kernels.lengths(vectors), _SHORTEST)
         if self._takes_table(radial, edges.n_edges, r.dtype):
             energies = self._interpolated(r, pair)
         else:
             constants = mx.take(self._constants(r.dtype), pair, axis=0)
             energies = _times_distance(r, constants)
-        energies = energies / mx.maximum(r, _SHORTEST)
-        return kernels.segment_sum(energies, edges.receivers, edges.n_nodes, edges.by_receiver)
+        return kernels.segment_sum(energies / r, edges.receivers, edges.n_nodes, edges.by_receiver)
 
     def _takes_table(self, radial: Strategy, n_edges: int, dtype: mx.Dtype) -> bool:
         n_pairs = self.n_species**2
@@ -128,8 +127,7 @@ class ZBL:
 def _times_distance(
     r: Float[mx.array, " n"], constants: Float[mx.array, "n 3"]
 ) -> Float[mx.array, " n"]:
-    """Half a pair's energy times the distance, by the formula."""
-    r = mx.maximum(r, _SHORTEST)
+    """Half a pair's energy times the distance, by the formula: smooth down to zero."""
     x = r * constants[:, 1]
     screening = mx.zeros_like(x)
     for amplitude, decay in zip(_AMPLITUDES, _DECAYS, strict=True):

@@ -83,6 +83,32 @@ def test_another_backend_is_another_record(potential):
             assert_equal(replayed(built, True), potential, built)
 
 
+def test_without_custom_kernels_there_is_another_record(potential):
+    replayed = ReplayedForces(potential)
+    built = crystal()
+    for force in (False, None):
+        with kernels.forced(force):
+            for _ in range(CALLS_BEFORE_RECORDING + 2):
+                assert_equal(replayed(built, True), potential, built)
+            assert replayed.n_records == 1
+
+
+def test_another_choice_of_radial_tables_is_another_record():
+    potential = make_potential(7, radial="table")
+    replayed = ReplayedForces(potential)
+    built = crystal()
+    found = []
+    for intervals, strategy in ((1024, "table"), (4096, "table"), (4096, "exact")):
+        potential.set_radial_intervals([intervals] * len(potential.radial_intervals))
+        potential.network.radial_strategy = strategy
+        for _ in range(CALLS_BEFORE_RECORDING + 2):
+            assert_equal(replayed(built, True), potential, built)
+        assert replayed.n_records == 1
+        found.append(np.array(replayed(built, True)[1]))
+    assert not np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[1], found[2])
+
+
 def test_sizes_are_forgotten_in_time(potential):
     replayed = ReplayedForces(potential)
     for n_atoms in range(6, 6 + MOST_SIZES + 5):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -37,6 +38,19 @@ def test_isolated_atom_has_exactly_its_reference_energy():
     for z, energy in own.config.E0s.items():
         alone = graph.build([z], np.ones((1, 3)), cutoff=3.0)
         assert derivatives.energy_forces_stress(own, alone).energy[0] == energy
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("lmax", [0, 1])
+def test_atoms_that_are_nowhere_have_no_energy(lmax, wrong):
+    """Not that of an atom alone: no comparison may take NaN for far away."""
+    own = potential(model=V2106Config(channels=4, lmax=lmax, layers=1), zbl=False)
+    built = water()
+    for lost in ([0], [0, 1, 2]):
+        positions = np.array(built.positions)
+        positions[lost] = wrong
+        energies = own.node_energies(replace(built, positions=mx.array(positions)))
+        assert np.isnan(np.array(energies)).all()
 
 
 def test_total_energy_adds_reference_energies_in_float64():

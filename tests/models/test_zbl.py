@@ -89,6 +89,20 @@ def test_atoms_on_top_of_each_other_stay_finite(radial):
     assert np.isfinite(slope.item())
 
 
+def test_table_and_formula_agree_at_the_shortest_distances():
+    r = np.array([2e-4, 9e-4, 1.1e-3, 2e-3, 4e-3, 7e-3])
+    found = {}
+    with mx.stream(mx.cpu):
+        for radial in ("exact", "table"):
+            value, slope = mx.value_and_grad(
+                lambda x, radial=radial: pair_energies(6, 29, x, radial=radial).sum()
+            )(mx.array(r, dtype=mx.float64))
+            found[radial] = (value.item(), np.array(slope))
+    assert found["table"][0] == pytest.approx(found["exact"][0], rel=1e-11)
+    np.testing.assert_allclose(found["table"][1], found["exact"][1], rtol=1e-9, atol=0)
+    np.testing.assert_array_equal(found["table"][1][:2], 0)  # flat below 1e-3
+
+
 def test_no_edges_give_zeros():
     nothing = np.zeros(0, dtype=np.int32)
     edges = kernels.EdgeIndex.from_pairs(nothing, nothing, 2)
