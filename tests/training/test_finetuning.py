@@ -201,7 +201,7 @@ def test_rehearsal_keeps_what_the_model_knew(tmp_path):
     """New data stiffer than the old: without old frames their errors grow."""
     old = morse_frames(24, seed=5)
     datasets.write(tmp_path / "train.h5", [*old, *isolated_atoms()])
-    first = train(load_config(write_config(tmp_path, max_num_epochs=20, lr=0.03)))
+    first = train(load_config(write_config(tmp_path, max_num_epochs=12, lr=0.03)))
     mlpot.save(tmp_path / "base.safetensors", first.potential)
     new = [
         frame.replace(energy=3 * frame.energy + 1.5 * frame.n_atoms, forces=3 * frame.forces)
@@ -214,7 +214,7 @@ def test_rehearsal_keeps_what_the_model_knew(tmp_path):
         ("alone", None),
         ("both", {"file": "old.h5", "ratio": 1.5, "weight": 2.0}),
     ):
-        keys = {"rehearsal": section, "out": str(tmp_path / name), "max_num_epochs": 12, "lr": 0.01}
+        keys = {"rehearsal": section, "out": str(tmp_path / name), "max_num_epochs": 8, "lr": 0.01}
         run = train(config(tmp_path, **keys))
         said = predict(run.potential, old[16:])
         errors[name] = np.sqrt(
