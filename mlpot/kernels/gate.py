@@ -92,7 +92,7 @@ def _reference_adjoint(
     order, blocks = len(a) + 1, {}
     for g in spec.groups:
         high, low = _products(g, order, x, a)
-        total: Any = 0.0
+        total: Any = 0.0 if g.vectors else mx.zeros((x.shape[0], g.n), dtype=x.dtype)
         if g.scalar_out is not None:
             total = high * _columns(cotangent, g.scalar_out, g.n)
         if g.vectors:

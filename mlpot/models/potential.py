@@ -172,6 +172,21 @@ class Potential(mlx.nn.Module):
         radial = self.network.radial
         return [layer.radial_table.needed(layer.radial_network, radial) for layer in layers]
 
+    def __getstate__(self) -> dict:
+        """With weights in float64, which MLX pickles as float32."""
+        flat: Any = tree_flatten(self.parameters())
+        double = {name: np.array(array) for name, array in flat if array.dtype == mx.float64}
+        return self.__dict__ | {"_double": double}
+
+    def __setstate__(self, state: dict) -> None:
+        double = state.pop("_double")
+        self.__dict__.update(state)
+        if double and "network" in self:  # `copy` sets the state first, and keeps float64 itself
+            with mx.stream(mx.cpu):
+                arrays = [(name, mx.array(x, dtype=mx.float64)) for name, x in double.items()]
+                self.load_weights(arrays, strict=False)
+                mx.eval(self.parameters())
+
     def isolated_energies(self) -> Float[mx.array, " n_species"]:
         """Output of the network for one isolated atom of each species, (n_species,)."""
         flat: Any = tree_flatten(self.network.parameters())

@@ -137,6 +137,15 @@ def test_gates_refuse_a_wrong_width():
         gate(mx.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_scalars_that_go_nowhere_have_no_gradient(backend):
+    groups = (kernels.GateGroup("silu", 1.0, 1, 0, None), kernels.GateGroup("tanh", 1.0, 2, 1, 0))
+    spec = kernels.GateSpec(3, 2, groups)
+    with kernels.use(backend):
+        gradient = np.array(mx.grad(lambda x: mx.sum(kernels.gate(spec, x)))(mx.ones((2, 3))))
+    np.testing.assert_allclose(gradient, [[0, *[1 - np.tanh(1.0) ** 2] * 2]] * 2, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_few_rows(n):
     assert gate(mx.ones((n, GATE.dim_x))).shape == (n, GATE.dim_out)

@@ -8,7 +8,7 @@ import pickle
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten, tree_map, tree_unflatten
 from radial_potentials import CUTOFF, edges_of_kind, potential, relative, structure, tables
 
 from mlpot import derivatives, graph, kernels
@@ -77,10 +77,12 @@ def test_isolated_energies_do_not_outlive_their_weights():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
-def test_copies_have_their_own_tables(copied):
-    # MLX pickles arrays of float64 as float32.
-    own, where = potential("table", "gate_points"), structure(mx.float32)
-    own.set_dtype(mx.float32)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64])
+def test_copies_have_their_own_tables(copied, dtype):
+    own, where = potential("table", "gate_points"), structure(dtype)
+    own.set_dtype(dtype)
+    own.update(tree_map(lambda w: w * 1.1, own.parameters()))  # no numbers that float32 has
+    mx.eval(own.parameters())
     before = np.array(own.node_energies(where))
     other = copied(own)
     np.testing.assert_array_equal(np.array(other.node_energies(where)), before)
