@@ -58,23 +58,7 @@ class Run:
 
 
 def train_one(config: TrainConfig, overwrite: bool = False, console: Console | None = None) -> Run:
-    """Train a potential as a configuration says.
-
-    Nothing is written before the configuration, the data and the model are found to be good.
-
-    Args:
-        config: see `load_config`; ``out`` must be given.
-        overwrite: replace a run that lies in the folder; its files are removed, others stay.
-        console: where to print; nothing is printed by default.
-
-    Returns:
-        The run.
-
-    Raises:
-        FileNotFoundError: a data file does not exist.
-        ValueError: anything wrong with configuration, data or folder, or a loss that is not finite.
-        Interrupted: SIGINT or SIGTERM came; the state is saved.
-    """
+    """Train one potential, in the folder of the run itself; see `mlpot.training.train`."""
     if config.out is None:
         raise ValueError("out is not given: name the folder of the run")
     ranks = find_ranks()

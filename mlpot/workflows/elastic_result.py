@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from dataclasses import dataclass, replace
@@ -14,9 +13,8 @@ from ase import Atoms
 from jaxtyping import Float64
 
 from mlpot.derivatives.strain import VOIGT
-from mlpot.files import atomic_write, temporary_beside
 
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_numbers
 
 
 @dataclass(frozen=True)
@@ -252,15 +250,10 @@ class Elastic:
                 **vars(m), "bulk_hill": m.bulk, "shear_hill": m.shear, "young": m.young,
                 "poisson": m.poisson,
             }  # fmt: skip
-        with atomic_write(paths["json"], "w") as file:
-            json.dump(data, file, indent=2)
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    if standard is None:
-                        draw(self.relaxed, temporary, f"{name}: axes of the cell")
-                    else:
-                        draw(standard[1].relaxed, temporary, f"{name}: standard axes")
+        shown, axes = self.relaxed, "axes of the cell"
+        if standard is not None:
+            shown, axes = standard[1].relaxed, "standard axes"
+        write_numbers(paths, data, lambda path: draw(shown, path, f"{name}: {axes}"))
         return paths
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,9 @@ from ase import Atoms
 from jaxtyping import Float64
 from rich.console import Console
 
-from mlpot.files import atomic_write, temporary_beside
 from mlpot.units import GPA
 
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .progress import bar
 from .relaxation import relax_and_report
@@ -96,12 +94,7 @@ class EquationOfState:
             "residual_eV": self.residual,
             "n_atoms": self.n_atoms,
         }
-        with atomic_write(paths["json"], "w") as file:
-            json.dump(data, file, indent=2)
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    _draw(self, temporary, name)
+        write_numbers(paths, data, lambda path: _draw(self, path, name))
         return paths
 
 

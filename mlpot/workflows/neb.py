@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,8 @@ from jaxtyping import Float64
 from rich.console import Console
 
 from mlpot.calculators import CalculatorBatch, MLPotCalculator
-from mlpot.files import atomic_write, temporary_beside
 
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .relaxation import relax_and_report
 from .structures import write_frames
@@ -97,12 +95,7 @@ class Band:
             "fmax_eV_per_angstrom": self.fmax,
             "climbing": self.climbing,
         }
-        with atomic_write(paths["json"], "w") as file:
-            json.dump(data, file, indent=2)
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    _draw(self, temporary, name)
+        write_numbers(paths, data, lambda path: _draw(self, path, name))
         return paths
 
 

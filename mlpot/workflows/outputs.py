@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from mlpot.files import atomic_write, temporary_beside
 
 
 def named_paths(
@@ -33,3 +37,21 @@ def check_outputs(paths: Iterable[Path], overwrite: bool) -> None:
             raise ValueError(f"{str(path.parent)!r} is a file: give a folder")
         if path.exists() and not overwrite:
             raise ValueError(f"{str(path)!r} exists already: give another folder or --overwrite")
+
+
+def write_numbers(
+    paths: Mapping[str, Path], data: Mapping[str, Any], draw: Callable[[Path], None]
+) -> None:
+    """Write the JSON file of a result and its pictures, each complete or not at all.
+
+    Args:
+        paths: with "json", and "png" and "svg" where there are pictures.
+        data: what the JSON file holds.
+        draw: draws the picture into a file, whose name says the format.
+    """
+    with atomic_write(paths["json"], "w") as file:
+        json.dump(data, file, indent=2)
+    for kind in ("png", "svg"):
+        if kind in paths:
+            with temporary_beside(paths[kind]) as temporary:
+                draw(temporary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,7 @@ from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
 from jaxtyping import Float64
 
-from mlpot.files import atomic_write, temporary_beside
-
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_numbers
 from .saddle_search import Search
 from .structures import write_frames
 
@@ -163,12 +160,7 @@ class Saddle:
             "products": self.products,
             "method": self.method,
         }
-        with atomic_write(paths["json"], "w") as file:
-            json.dump(data, file, indent=2)
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    _draw(self, temporary, name)
+        write_numbers(paths, data, lambda path: _draw(self, path, name))
         return paths
 
 
