@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ def info(
         Path,
         typer.Argument(
             help="Model (.safetensors, or the name of a fetched published one), or data in any "
-            "format that mlpot train reads."
+            "format that mlpot train reads, also a pattern in quotation marks."
         ),
     ],
     parameters: Annotated[
@@ -29,13 +30,21 @@ def info(
         bool,
         typer.Option("--verify", help="Compare all numbers of HDF5 data with their digests."),
     ] = False,
+    energy_unit: Annotated[
+        str | None, typer.Option(help="Unit of energies in the data: eV, kcal/mol, Hartree, ...")
+    ] = None,
+    length_unit: Annotated[
+        str | None, typer.Option(help="Unit of lengths in the data: Angstrom, Bohr, nm.")
+    ] = None,
 ) -> None:
     """Print what a model or a data set holds.
 
     Of a model: origin and terms, elements, cutoff, size, E0s, configuration and metadata. Of data:
     frames, elements, labels, their ranges and what looks suspicious.
     """
-    if file.suffix == ".safetensors" or not file.exists():
+    # Names of published potentials have no suffix; a missing file with one is a mistyped name.
+    pattern = glob.has_magic(str(file))
+    if file.suffix == ".safetensors" or not (file.exists() or file.suffix or pattern):
         if verify:
             raise ValueError(f"{file}: --verify is for data; a model is checked when it is read")
         _describe_model(file, parameters)
@@ -43,12 +52,14 @@ def info(
     if parameters:
         raise ValueError(f"{file}: --parameters is for models")
     from mlpot import datasets
+    from mlpot.datasets.reading import expand
 
     if verify:
-        with datasets.HDF5Dataset(file) as stored:
-            stored.verify()
+        for path in expand(file):
+            with datasets.HDF5Dataset(path) as stored:
+                stored.verify()
     census = datasets.Census()
-    for frame in datasets.iterate(file):
+    for frame in datasets.iterate(file, energy_unit=energy_unit, length_unit=length_unit):
         census.add(frame)
     typer.echo(census.summary())
     if verify:

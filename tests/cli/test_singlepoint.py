@@ -119,3 +119,11 @@ def test_info_of_data(capsys, tmp_path):
     assert (code, err) == (0, "")
     assert "1 frames, 3 atoms" in printed
     assert "labels: energy 1, forces 0" in printed
+    write(tmp_path / "more.xyz", [atoms, atoms], format="extxyz")
+    code, printed, err = run(capsys, "info", tmp_path / "*.xyz", "--energy-unit", "Hartree")
+    assert (code, err) == (0, "")
+    assert "3 frames, 9 atoms" in printed
+    assert "energy: -9.0705" in printed  # a third of -27.2114 eV an atom
+    code, printed, err = run(capsys, "info", tmp_path / "absent.xyz")
+    assert (code, printed) == (1, "")
+    assert "there is no file" in err and "absent.xyz" in err
