@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,15 +135,29 @@ def md(
     if resume is not None:
         if config is not None or options or own_stage or overwrite:
             raise ValueError("--resume goes on with the settings of the run: give nothing else")
-        summary = resume_run(resume, console)
         place = resume
+        with _saying_how_to_go_on(place):
+            summary = resume_run(resume, console)
     else:
         settings = _settings(config, options, own_stage)
-        summary = start_run(settings, _read(settings), overwrite=overwrite, console=console)
         place = Path(settings.out)
+        with _saying_how_to_go_on(place):
+            summary = start_run(settings, _read(settings), overwrite=overwrite, console=console)
     for line in _lines(summary):
         typer.echo(line)
     typer.echo(f"written to {place}")
+
+
+@contextmanager
+def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
+    """Ends an interrupted run with exit code 130 and the command that goes on with it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not (folder / "restart.npz").is_file():
+            raise
+        typer.echo(f"mlpot: stopped. Go on with:\n  mlpot md --resume {folder}", err=True)
+        raise typer.Exit(130) from error
 
 
 def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any]) -> MDConfig:

@@ -148,3 +148,15 @@ def test_scripts_run(folder, tmp_path, monkeypatch, capsys, script):
     runpy.run_path(str(SCRIPTS / f"{script}.py"), run_name="__main__")
     assert len(read(frames, ":")) == 3
     assert ("drift" in capsys.readouterr().out) == (script == "nve")
+
+
+def test_interruption_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(folder, console):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlpot.md.launch.resume_run", interrupted)
+    (tmp_path / "restart.npz").write_bytes(b"")
+    with pytest.raises(SystemExit) as caught:
+        app.main(["md", "--resume", str(tmp_path)])
+    assert caught.value.code == 130
+    assert f"mlpot md --resume {tmp_path}" in capsys.readouterr().err
