@@ -11,7 +11,7 @@ import mlx.nn as nn
 import numpy as np
 from jaxtyping import Float, Real
 
-from mlpot.kernels import Constant, directions
+from mlpot.kernels import Constant, directions, forced
 from mlpot.kernels.splitting import split
 
 from .arrays import check_last_axis
@@ -105,7 +105,8 @@ class SphericalHarmonics(nn.Module):
             return mx.zeros((*x.shape[:-1], 0), dtype=x.dtype)
         vectors = x.reshape(-1, 3)
         if self.normalize:
-            vectors = directions(vectors)
+            with forced(self.use_custom_kernel):
+                vectors = directions(vectors)
         values = solid_harmonics(self._lmax, vectors, self.use_custom_kernel)
         if self._degrees != tuple(range(self._lmax + 1)):
             pieces = split(values, [2 * l + 1 for l in range(self._lmax + 1)])
