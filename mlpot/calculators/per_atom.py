@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import mlx.core as mx
 import numpy as np
 from ase import Atoms
@@ -11,22 +9,12 @@ from jaxtyping import Float64
 
 from mlpot import derivatives
 from mlpot.graph import Graph
-from mlpot.models import Potential
+
+from .parts import CalculatorPart
 
 
-class PerAtom:
+class PerAtom(CalculatorPart):
     """Methods of a calculator with ``members``."""
-
-    members: list[Potential]
-
-    def _check(self, atoms: Atoms | None) -> None:
-        raise NotImplementedError
-
-    def _stream(self) -> contextlib.AbstractContextManager:
-        raise NotImplementedError
-
-    def _graph(self, atoms: Atoms, padded: bool = True) -> Graph:
-        raise NotImplementedError
 
     def get_virials(self, atoms: Atoms) -> Float64[np.ndarray, "n_atoms 3 3"]:
         """Virial of each atom, the mean over a committee; also without a cell.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -11,27 +10,17 @@ from ase import Atoms
 from jaxtyping import Float64
 
 from mlpot import derivatives
-from mlpot.graph import Graph
 from mlpot.models import Potential
 
 from .members import DTYPES
+from .parts import CalculatorPart
 
 
-class SecondDerivatives:
+class SecondDerivatives(CalculatorPart):
     """Methods of a calculator with ``members``; means over them in a committee."""
 
-    members: list[Potential]
     dtype: str
     _products: list[derivatives.ReplayedProducts]
-
-    def _check(self, atoms: Atoms | None) -> None:
-        raise NotImplementedError
-
-    def _stream(self) -> contextlib.AbstractContextManager:
-        raise NotImplementedError
-
-    def _graph(self, atoms: Atoms, padded: bool = True) -> Graph:
-        raise NotImplementedError
 
     def get_hvp(self, atoms: Atoms, v) -> Float64[np.ndarray, "n_atoms 3"]:
         """Hessian of the energy times a vector, without forming the Hessian.

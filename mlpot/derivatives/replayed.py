@@ -15,12 +15,8 @@ from .records import Records
 from .second import hvp
 
 
-class ReplayedForces:
-    """`energy_forces_stress` of one potential, recorded for sizes of graphs that come often.
-
-    Args:
-        potential: the model.
-    """
+class _Replayed:
+    """A derivative of one potential with its records."""
 
     def __init__(self, potential: Potential) -> None:
         self.potential = potential
@@ -30,6 +26,14 @@ class ReplayedForces:
     def n_records(self) -> int:
         """How many sizes are recorded now."""
         return len(self._records)
+
+
+class ReplayedForces(_Replayed):
+    """`energy_forces_stress` of one potential, recorded for sizes of graphs that come often.
+
+    Args:
+        potential: the model.
+    """
 
     def __call__(self, graph: Graph, stress: bool) -> tuple[mx.array, mx.array, mx.array | None]:
         """Node energies (n_atoms,), forces (n_atoms, 3) and stress (n_graphs, 3, 3) or None.
@@ -58,7 +62,7 @@ class ReplayedForces:
         return lazy.node_energies, lazy.forces, lazy.stress
 
 
-class ReplayedProducts:
+class ReplayedProducts(_Replayed):
     """`hvp` of one potential, recorded for sizes of graphs that come often.
 
     What follows a mode, searches a saddle point or runs Lanczos asks for one product after the
@@ -67,15 +71,6 @@ class ReplayedProducts:
     Args:
         potential: the model.
     """
-
-    def __init__(self, potential: Potential) -> None:
-        self.potential = potential
-        self._records = Records(potential)
-
-    @property
-    def n_records(self) -> int:
-        """How many sizes are recorded now."""
-        return len(self._records)
 
     def __call__(
         self, graph: Graph, v: Float[mx.array, "n_atoms 3"]

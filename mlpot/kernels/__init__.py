@@ -13,7 +13,8 @@ from .edges import EdgeIndex
 from .elementary import cos, exp, sigmoid, silu, sin, tanh
 from .gate import gate
 from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
-from .interval_powers import IntervalSpec, interval_powers, locate
+from .interval_powers import interval_powers, locate
+from .interval_spec import IntervalSpec
 from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum

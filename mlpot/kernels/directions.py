@@ -26,7 +26,7 @@ from .row_map import RowMap
 #: Shorter vectors have this length and no direction.
 SHORTEST = 1e-12
 #: Highest derivative of a direction that has kernels.
-LARGEST_ORDER = 3
+LARGEST_ORDER = gpu.LARGEST_ORDER
 
 
 def _dot(a: mx.array, b: mx.array) -> mx.array:

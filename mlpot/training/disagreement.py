@@ -13,6 +13,7 @@ import numpy as np
 from mlpot.files import atomic_write
 
 from .errors import Predictions
+from .tables import terminal_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -128,16 +129,7 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> float | None:
 
 def disagreement_table(rows: Sequence[DisagreementRow]) -> Table:
     """A table for the terminal."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        title="disagreement: standard deviation over the members",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-    )
+    table = terminal_table("disagreement: standard deviation over the members")
     table.add_column("set")
     heads = ("frames", "energy\nmeV/atom", "forces\nmeV/A", "95 %\nmeV/A", "largest\nmeV/A")
     for head in (*heads, "correlation\nwith error"):

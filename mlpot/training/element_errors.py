@@ -14,7 +14,7 @@ from mlpot.elements import symbol
 from mlpot.files import atomic_write
 
 from .errors import Predictions
-from .tables import format_number
+from .tables import format_number, terminal_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,16 +88,7 @@ def element_cells(rows: Sequence[ElementRow]) -> tuple[list[str], list[list[str]
 
 def element_table(rows: Sequence[ElementRow]) -> Table:
     """A table for the terminal."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        title="forces by element",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=0,
-    )
+    table = terminal_table("forces by element")
     head, lines = element_cells(rows)
     for index, name in enumerate(head):
         table.add_column(name, justify="left" if index < 3 else "right")

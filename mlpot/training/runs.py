@@ -86,20 +86,7 @@ def train_one(config: TrainConfig, overwrite: bool = False, console: Console | N
 
 
 def resume_one(path: str | os.PathLike[str], console: Console | None = None) -> Run:
-    """Go on with an interrupted run, exactly as if it had not been interrupted.
-
-    Args:
-        path: folder of the run.
-        console: where to print; nothing is printed by default.
-
-    Returns:
-        The run.
-
-    Raises:
-        FileNotFoundError: there is no run, or a data file is gone.
-        ValueError: the checkpoint is damaged, or the data are not what they were.
-        Interrupted: SIGINT or SIGTERM came; the state is saved.
-    """
+    """Go on with the run of one potential; see `mlpot.training.resume`."""
     ranks = find_ranks()
     console = console if console is not None and ranks.first else silent()
     folder = RunFolder(path, writes=ranks.first)

@@ -49,20 +49,26 @@ def error_cells(rows: Sequence[ErrorRow]) -> tuple[list[str], list[list[str]]]:
     return head, cells
 
 
-def rich_table(rows: Sequence[ErrorRow]) -> Table:
-    """A table for the terminal: mean absolute / root mean square errors."""
+def terminal_table(title: str) -> Table:
+    """An empty table for the terminal, in the style of all tables of errors."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    head, cells = error_cells(rows)
-    table = Table(
-        title=TITLE,
+    return Table(
+        title=title,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=0,  # so that usual names of types fit on 80 columns
         show_edge=False,
     )
+
+
+def rich_table(rows: Sequence[ErrorRow]) -> Table:
+    """A table for the terminal: mean absolute / root mean square errors."""
+    from rich.text import Text
+
+    head, cells = error_cells(rows)
+    table = terminal_table(TITLE)
     for index, name in enumerate(head):
         words = index < 3
         table.add_column(

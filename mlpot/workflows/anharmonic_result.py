@@ -18,7 +18,7 @@ from jaxtyping import Float64
 
 from mlpot.files import atomic_write, temporary_beside
 
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_pictures
 
 if TYPE_CHECKING:
     from phono3py import Phono3py
@@ -126,10 +126,7 @@ class Anharmonic:
                 writer.writerow(["temperature_K", *(f"kappa_{v}_W/mK" for v in _VOIGT)])
                 for temperature, row in zip(self.temperatures, self.conductivity, strict=True):
                     writer.writerow([temperature, *row.tolist()])
-            for kind in ("png", "svg"):
-                if kind in paths:
-                    with temporary_beside(paths[kind]) as temporary:
-                        _draw(self, temporary, name)
+            write_pictures(paths, lambda path: _draw(self, path, name))
         self.files.update(paths)
         return paths
 

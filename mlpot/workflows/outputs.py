@@ -51,6 +51,11 @@ def write_numbers(
     """
     with atomic_write(paths["json"], "w") as file:
         json.dump(data, file, indent=2)
+    write_pictures(paths, draw)
+
+
+def write_pictures(paths: Mapping[str, Path], draw: Callable[[Path], None]) -> None:
+    """Write the pictures of a result, those of "png" and "svg" that have a path."""
     for kind in ("png", "svg"):
         if kind in paths:
             with temporary_beside(paths[kind]) as temporary:

@@ -13,7 +13,7 @@ from ase import Atoms
 from mlpot.files import atomic_write, temporary_beside
 
 from .grueneisen import Grueneisen, draw_grueneisen
-from .outputs import check_outputs
+from .outputs import check_outputs, write_pictures
 from .phonon_plot import draw
 from .phonopy_bridge import computed_force_constants
 from .structures import write_structure
@@ -149,10 +149,7 @@ class Phonons:
         thermal = self.thermal_properties()
         with atomic_write(paths["thermal"], "w") as file:
             thermal.write_csv(file)
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    draw(self.phonopy, temporary, name)
+        write_pictures(paths, lambda path: draw(self.phonopy, path, name))
         if plot:
             with temporary_beside(paths["thermal_png"]) as temporary:
                 draw_thermal(thermal, temporary, name)

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from mlpot.files import atomic_write, temporary_beside
 from mlpot.units import EV_PER_THZ, INVERSE_CM_PER_THZ
 
-from .outputs import check_outputs, named_paths
+from .outputs import check_outputs, named_paths, write_pictures
 
 #: Frames of a mode's animation and its largest displacement, Angstrom.
 _FRAMES, _AMPLITUDE = 20, 0.3
@@ -202,10 +202,7 @@ class Vibrations:
                 frames.append(frame)
         with temporary_beside(paths["modes"]) as temporary:
             ase.io.write(temporary, frames, format="extxyz")
-        for kind in ("png", "svg"):
-            if kind in paths:
-                with temporary_beside(paths[kind]) as temporary:
-                    draw(self, temporary, name)
+        write_pictures(paths, lambda path: draw(self, path, name))
         return paths
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
+from ..interval_spec import N_POWERS, IntervalSpec
 from .dialect import WORD_OF_TYPE, literal
 from .elementary import LARGEST_ORDER
 from .generated import GeneratedKernel, grid_refusal
 from .refusals import refusal
 
-if TYPE_CHECKING:
-    from ..interval_powers import IntervalSpec
-
 THREADS = 256
-_N = 6
 
 
 def _table(name: str, values: Sequence[float]) -> str:
@@ -44,7 +40,7 @@ def _locate_kernel(spec: IntervalSpec, with_kinds: bool) -> GeneratedKernel:
                 int index = int(FLOOR(offset * steps[piece])) + bounds[piece];
                 const int last = bounds[piece + 1] - 1;
                 index = index < bounds[piece] ? bounds[piece] : (index > last ? last : index);
-                out[i] = (index{kind}) * {_N};
+                out[i] = (index{kind}) * {N_POWERS};
             }}
         """
         inputs = ["x", *(["kinds"] if with_kinds else [])]
@@ -68,18 +64,21 @@ def _powers_kernel(spec: IntervalSpec, kind: str, order: int, dtype: mx.Dtype) -
         word = WORD_OF_TYPE[dtype]
         if kind == "out":
             write = "\n".join(
-                f"out[INDEX(i) * {_N} + {m}] = "
+                f"out[INDEX(i) * {N_POWERS} + {m}] = "
                 + (f"{word}({value(m)} * scale);" if m >= order else f"{word}({literal(0)});")
-                for m in range(_N)
+                for m in range(N_POWERS)
             )
         else:
-            terms = [f"float(g[INDEX(i) * {_N} + {m}]) * ({value(m)})" for m in range(order, _N)]
+            terms = [
+                f"float(g[INDEX(i) * {N_POWERS} + {m}]) * ({value(m)})"
+                for m in range(order, N_POWERS)
+            ]
             write = f"out[i] = {word}(scale * ({' + '.join(terms)}));"
         body = f"""
             const int i = BLOCK_X * {THREADS} + THREAD_X;
             if (i < x_shape[0]) {{
                 const float r = float(x[i]);
-                const int index = (rows[i] / {_N}) % {spec.n_intervals};
+                const int index = (rows[i] / {N_POWERS}) % {spec.n_intervals};
                 const float inv = inverse[index], t = (r - left[index]) * inv;
                 const bool inside = r < {literal(spec.cutoff)};
                 const float scale = {literal(1)}{scale};
@@ -123,7 +122,7 @@ def interval_powers(
     x = arrays[0]
     n = x.shape[0]
     constants = [spec.constant(name)(mx.float32) for name in ("left", "inverse")]
-    shape = (n, _N) if kind == "out" else (n,)
+    shape = (n, N_POWERS) if kind == "out" else (n,)
     (out,) = _powers_kernel(spec, kind, order, x.dtype)(
         [*arrays, rows, *constants], [shape], [x.dtype], blocks=-(-n // THREADS), threads=THREADS
     )

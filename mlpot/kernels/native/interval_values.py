@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 
+from ..interval_spec import IntervalSpec
 from .values import native_module
-
-if TYPE_CHECKING:
-    from ..interval_powers import IntervalSpec
 
 
 def _plan(spec: IntervalSpec) -> Any:

@@ -22,13 +22,6 @@ ItemMap map_to(const std::string& name) {
   throw std::invalid_argument("a product of items has no gradient to " + name);
 }
 
-mx::Stream cpu_stream() {
-  const mx::Stream stream = mx::to_stream({});
-  if (stream.device != mx::Device::cpu)
-    throw std::invalid_argument("mlpot's native kernels need a CPU stream");
-  return stream;
-}
-
 }  // namespace
 
 void define_item_functions(nb::module_& m) {

@@ -19,6 +19,7 @@ using namespace nb::literals;
 namespace {
 
 using mlpot::Convolution;
+using mlpot::cpu_stream;
 namespace mx = mlx::core;
 
 Convolution::Map map_named(const std::string& name) {
@@ -66,13 +67,6 @@ mlpot::Function function_named(const std::string& name) {
   for (const auto& [key, value] : all)
     if (name == key) return value;
   throw std::invalid_argument("no function is named " + name);
-}
-
-mx::Stream cpu_stream(const mx::StreamOrDevice& s) {
-  const mx::Stream stream = mx::to_stream(s);
-  if (stream.device != mx::Device::cpu)
-    throw std::invalid_argument("mlpot's native kernels need a CPU stream");
-  return stream;
 }
 
 }  // namespace

@@ -139,6 +139,14 @@ class Native : public mx::Primitive {
   }
 };
 
+// The stream, which has to be one of the CPU; the default one where none is given.
+inline mx::Stream cpu_stream(const mx::StreamOrDevice& s = {}) {
+  const mx::Stream stream = mx::to_stream(s);
+  if (stream.device != mx::Device::cpu)
+    throw std::invalid_argument("mlpot's native kernels need a CPU stream");
+  return stream;
+}
+
 inline void require(bool right, const char* what) {
   if (!right) throw std::invalid_argument(what);
 }

@@ -15,13 +15,6 @@ using namespace nb::literals;
 namespace mlpot {
 namespace {
 
-mx::Stream cpu_stream() {
-  const mx::Stream stream = mx::to_stream({});
-  if (stream.device != mx::Device::cpu)
-    throw std::invalid_argument("mlpot's native kernels need a CPU stream");
-  return stream;
-}
-
 DirectionMap map_named(const std::string& name) {
   if (name == "direction") return DirectionMap::direction;
   if (name == "length") return DirectionMap::length;
