@@ -85,3 +85,17 @@ def random_edges(n_nodes: int, n_edges: int, rng) -> EdgeIndex:
 def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     assert got.shape == want.shape
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-300))
+
+
+def cancels(want: dict[str, np.ndarray], squares: dict[str, np.ndarray]) -> bool:
+    """Whether a result is little beside the sizes of what it is a sum of, added as errors are.
+
+    Where one number is all there is, that happens by chance in one case of some hundred, and says
+    nothing of a kernel: such inputs are drawn again.
+
+    Args:
+        want: results.
+        squares: the same sums of squares.
+    """
+    largest = {name: np.abs(a).max(initial=0) for name, a in want.items()}
+    return any(size < 0.1 * squares[name].max(initial=0) ** 0.5 for name, size in largest.items())
