@@ -1,10 +1,11 @@
 """Molecular dynamics measured: speed, cost by size, conservation, ensembles, memory.
 
     python evals/md.py --device gpu --copper copper.safetensors --ethanol ethanol.safetensors
-    python evals/md.py --device cpu --parts speed scaling --out results
+    python evals/md.py --device cpu --parts speed scaling --limits speed=60 --out results
 
-Each part prints what it finds and adds it to md-DEVICE.json in the folder --out, so that parts can
-be run one by one; plots are drawn from that file.
+Each part prints what it finds and puts it into md-DEVICE.json in the folder --out while it runs, in
+the place of what an earlier run of that part has left: parts can be run one by one, and what a run
+that was killed has found is kept. Plots are drawn from that file.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import md_ensembles
 import md_parts
 import mlx.core as mx
 from md_drawing import draw
+from md_systems import Clock
 
 import mlpot
+from mlpot.files import atomic_write
 
 PARTS = {
     "lists": md_parts.lists,
@@ -47,13 +50,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000, help="of the NVE parts")
     parser.add_argument("--npt-steps", type=int, default=50_000)
     parser.add_argument("--largest", type=int, default=0, help="atoms of the largest crystal")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds for a part of speed")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds for each part")
+    parser.add_argument("--limits", nargs="*", default=[], metavar="PART=SECONDS")
     arguments = parser.parse_args()
+    limits = _limits(parser, arguments.limits)
     mx.set_default_device(mx.gpu if arguments.device == "gpu" else mx.cpu)
     arguments.largest = arguments.largest or (1_000_000 if arguments.device == "gpu" else 50_000)
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / f"md-{arguments.device}.json"
-    results = json.loads(path.read_text()) if path.exists() else {}
+    earlier = json.loads(path.read_text()) if path.exists() else {}
+    results = {name: found for name, found in earlier.items() if name in PARTS}
     results["about"] = {
         "device": arguments.device,
         "machine": platform.machine(),
@@ -63,19 +69,41 @@ def main() -> None:
     }
     chosen = list(PARTS) if "all" in arguments.parts else arguments.parts
     for name in chosen:
-        begun = time.perf_counter()
         print(f"== {name}", flush=True)
+        clock = Clock(limits.get(name, arguments.limit))
+        found: dict = {}
+
+        def keep(name=name, clock=clock, found=found) -> None:
+            found |= {"seconds": round(clock.seconds, 1), "date": time.strftime("%Y-%m-%d")}
+            results[name] = found
+            with atomic_write(path, "w") as file:
+                file.write(json.dumps(results, indent=1) + "\n")
+
         try:
-            found = PARTS[name](arguments)
+            for more in PARTS[name](arguments, clock):
+                found |= more
+                keep()
         except Exception as error:
-            found = {"failed": f"{type(error).__name__}: {error}"}
-        found["seconds"] = round(time.perf_counter() - begun, 1)
-        results[name] = found
-        print(json.dumps(found, indent=1), flush=True)
-        path.write_text(json.dumps(results, indent=1) + "\n")
+            found["failed"] = f"{type(error).__name__}: {error}"
+        keep()
+        print(json.dumps({k: v for k, v in found.items() if "curve" not in k}), flush=True)
         mx.clear_cache()
     for picture in draw(results, arguments.out):
         print("drawn:", picture)
+
+
+def _limits(parser: argparse.ArgumentParser, given: list[str]) -> dict[str, float]:
+    """Seconds by part."""
+    limits = {}
+    for one in given:
+        name, _, seconds = one.partition("=")
+        if name not in PARTS:
+            parser.error(f"--limits {one}: {name!r} is no part")
+        try:
+            limits[name] = float(seconds)
+        except ValueError:
+            parser.error(f"--limits {one}: write PART=SECONDS")
+    return limits
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def draw(results: dict[str, Any], folder: Path) -> list[Path]:
     if rows:
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        sizes = [int(n) for n in rows]
+        sizes = sorted(int(n) for n in rows)
         axis.loglog(sizes, [rows[str(n)]["us_per_atom"] for n in sizes], "o-")
         axis.set(xlabel="atoms", ylabel="µs a step and atom", title=f"Cost by size ({device})")
         axis.grid(alpha=0.3, which="both")
@@ -31,9 +31,10 @@ def draw(results: dict[str, Any], folder: Path) -> list[Path]:
     if rows:
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axis = figure.subplots()
-        sizes = [int(n) for n in rows]
-        for name in ("nve", "langevin", "npt", "ase_nve"):
-            axis.loglog(sizes, [rows[str(n)][name] for n in sizes], "o-", label=name)
+        sizes = sorted(int(n) for n in rows)
+        for name in ("nve", "langevin", "npt", "npt_stochastic", "ase_nve"):
+            known = [n for n in sizes if name in rows[str(n)]]
+            axis.loglog(known, [rows[str(n)][name] for n in known], "o-", label=name)
         axis.set(xlabel="atoms", ylabel="steps/s", title=f"Speed ({device})")
         axis.legend(frameon=False)
         axis.grid(alpha=0.3, which="both")

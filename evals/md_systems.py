@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import mlx.core as mx
 import numpy as np
 from ase import Atoms
@@ -11,6 +13,27 @@ import mlpot
 from mlpot import md
 from mlpot.md.engine import Engine, make_pairs
 from mlpot.units import KB
+
+
+class Clock:
+    """Seconds since a part began, and whether its time is over.
+
+    Args:
+        limit: seconds.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self._begun = limit, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.perf_counter() - self._begun
+
+    @property
+    def over(self) -> bool:
+        """Whether the limit is reached."""
+        return self.seconds > self.limit
 
 
 def load(path: str, dtype=mx.float32):
