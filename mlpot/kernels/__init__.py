@@ -19,7 +19,7 @@ from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum
 from .segment_order import SegmentOrder
-from .updates import adam_step, mix, takes_adam
+from .updates import adam, mix, takes_adam
 
 __all__ = [
     "BACKENDS",
@@ -36,7 +36,7 @@ __all__ = [
     "LinearSpec",
     "Report",
     "SegmentOrder",
-    "adam_step",
+    "adam",
     "block_linear",
     "block_linear_pays",
     "clear_report",

@@ -24,4 +24,6 @@ def mixed(
         parameters: new ones, by the same names.
         decay: (), d above.
     """
-    return {name: kernels.mix(old, parameters[name], decay) for name, old in average.items()}
+    names = list(average)
+    found = kernels.mix([average[n] for n in names], [parameters[n] for n in names], decay)
+    return dict(zip(names, found, strict=True))

@@ -50,38 +50,56 @@ def make_optimizer(
     return AdamW(weight_decay=decay, **options) if section.name == "adamw" else Adam(**options)
 
 
-class _OneKernel(Optimizer):
-    """Steps of Adam with bias correction by one kernel for each array, where there is one."""
+class _ByKernels(Optimizer):
+    """Steps of Adam with bias correction for all arrays by three kernels, where there are such."""
 
     betas: list[float]
     eps: float
     weight_decay: float = 0.0
 
-    def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
-        """Moved parameters, by name."""
-        if not all(kernels.takes_adam(parameters[name], g) for name, g in gradients.items()):
-            return super().apply_gradients(gradients, parameters)
-        step = self.state["step"] = self.step + 1
-        rate, (b1, b2) = self.learning_rate, self.betas
-        numbers: list[Any] = [
-            *(rate / (1 - b1**step), mx.rsqrt(1 - b2**step), 1 - rate * self.weight_decay),
-            *(mx.array(number) for number in (b1, 1 - b1, b2, 1 - b2, self.eps)),
-        ]
-        together = mx.stack([number.astype(mx.float32) for number in numbers])
-        moved = {}
-        for name, gradient in gradients.items():
-            own: Any = self.state[name]
-            moved[name], own["m"], own["v"] = kernels.adam_step(
-                parameters[name], gradient, own["m"], own["v"], together
-            )
-        return moved
+    def by_kernels(
+        self, gradients: dict, parameters: dict, averages: dict, decay: mx.array, limit: float
+    ) -> tuple[dict, dict, mx.array]:
+        """A step with clipping and the running average; ask `kernels.takes_adam` first.
+
+        Args:
+            gradients: by the parameters' names.
+            parameters: to be moved.
+            averages: running averages of all parameters, or none.
+            decay: (), of the averages.
+            limit: largest norm of the gradient.
+
+        Returns:
+            The new parameters and averages and the norm of the gradient before clipping.
+        """
+        names = list(gradients)
+        own: list[Any] = [self.state[name] for name in names]
+        found = kernels.adam(
+            [parameters[name] for name in names],
+            [gradients[name] for name in names],
+            [slots["m"] for slots in own],
+            [slots["v"] for slots in own],
+            [averages[name] for name in names] if averages else [],
+            self.step,
+            self.learning_rate,
+            decay,
+            self.betas,
+            self.eps,
+            self.weight_decay,
+            limit,
+        )
+        self.state["step"] = found.step
+        for slots, m, v in zip(own, found.m, found.v, strict=True):
+            slots |= {"m": m, "v": v}
+        moved = dict(zip(names, found.parameters, strict=True))
+        return moved, dict(zip(names, found.averages, strict=bool(averages))), found.norm
 
 
-class Adam(_OneKernel, mlx.optimizers.Adam):
+class Adam(_ByKernels, mlx.optimizers.Adam):
     """MLX's Adam."""
 
 
-class AdamW(_OneKernel, mlx.optimizers.AdamW):
+class AdamW(_ByKernels, mlx.optimizers.AdamW):
     """MLX's AdamW."""
 
 

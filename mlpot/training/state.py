@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+import mlx.optimizers
 from mlx.utils import tree_flatten
+
+from mlpot import kernels
 
 from .adapters import Adapters
 from .average import mixed
 from .config import TrainConfig
 from .matrices import matrices
-from .optimizers import make_optimizer
+from .optimizers import Adam, AdamW, make_optimizer
 from .selection import chosen
 from .weights import Weights
 
@@ -100,8 +104,13 @@ class TrainState:
         )
 
     def moved(
-        self, arrays: Mapping[str, mx.array], gradient: Arrays, rate: mx.array, decay: mx.array
-    ) -> Arrays:
+        self,
+        arrays: Mapping[str, mx.array],
+        gradient: Arrays,
+        rate: mx.array,
+        decay: mx.array,
+        limit: float = math.inf,
+    ) -> tuple[Arrays, mx.array]:
         """The state after a step of the optimiser, lazily; a pure function.
 
         Args:
@@ -109,17 +118,29 @@ class TrainState:
             gradient: by the names of `trained`.
             rate: (), learning rate.
             decay: (), of the running average.
+            limit: largest norm of the gradient, which is scaled down to it.
+
+        Returns:
+            The state, and the norm of the gradient before that, ().
         """
-        self.optimizer.state = _grouped(_without(_OPTIMIZER, arrays))
-        self.optimizer.state["learning_rate"] = rate
-        parameters = self.optimizer.apply_gradients(gradient, self.trained(arrays))
-        flat: Any = tree_flatten(self.optimizer.state)
+        optimizer, trained = self.optimizer, self.trained(arrays)
+        optimizer.state = _grouped(_without(_OPTIMIZER, arrays))
+        optimizer.state["learning_rate"] = rate
+        average = _without(_AVERAGE, arrays)
+        touched = [*trained.values(), *gradient.values()]
+        if isinstance(optimizer, Adam | AdamW) and kernels.takes_adam(*touched):
+            parameters, average, norm = optimizer.by_kernels(
+                gradient, trained, average, decay, limit
+            )
+        else:
+            gradient, norm = mlx.optimizers.clip_grad_norm(gradient, limit)
+            parameters = optimizer.apply_gradients(gradient, trained)
+            average = mixed(average, parameters, decay)
+        flat: Any = tree_flatten(optimizer.state)
         new = dict(arrays) | _prefixed(self._prefix, parameters)
         new |= _prefixed(_OPTIMIZER, dict(flat))
-        if self.averages:
-            old = _without(_AVERAGE, arrays)
-            new |= _prefixed(_AVERAGE, mixed(old, parameters, decay))
-        return new
+        new |= _prefixed(_AVERAGE, average)
+        return new, norm
 
     def load(self, arrays: Mapping[str, mx.array]) -> None:
         """Return to a moment.

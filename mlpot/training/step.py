@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-import mlx.optimizers
 from jaxtyping import Float
 from mlx.utils import tree_map
 
@@ -167,7 +167,6 @@ class TrainStep:
         return self.objective.sums(result, known, hvps)
 
     def _moved(self, arrays: Arrays, gradient: Arrays, numbers: Arrays) -> dict:
-        limit = float("inf") if self.clip_grad is None else self.clip_grad
-        clipped, norm = mlx.optimizers.clip_grad_norm(gradient, limit)
-        state = self.state.moved(arrays, clipped, numbers["rate"], numbers["decay"])
+        limit = math.inf if self.clip_grad is None else self.clip_grad
+        state, norm = self.state.moved(arrays, gradient, numbers["rate"], numbers["decay"], limit)
         return {"state": state, "norm": norm}

@@ -17,17 +17,19 @@ from .segment import (
     segment_sum,
     segment_sum_refusal,
 )
-from .updates import adam_step, mix, update_refusal
+from .updates import AdamOptions, adam_numbers, adam_step, mix, update_refusal
 
 __all__ = [
     "DIALECTS",
     "LARGEST_ORDER",
     "PLAIN_FUNCTIONS",
     "WORD_OF_TYPE",
+    "AdamOptions",
     "Dialect",
     "GeneratedKernel",
     "activation",
     "activation_refusal",
+    "adam_numbers",
     "adam_step",
     "compiled_together",
     "convolution",
