@@ -2,6 +2,8 @@
 
 from .backend import BACKENDS, use
 from .batching import each
+from .bessel_basis import bessel_basis
+from .bessel_spec import BesselSpec
 from .block_linear import LinearPath, LinearSpec, block_linear, block_linear_pays
 from .constants import Constant
 from .convolution import ConvolutionPath, ConvolutionSpec, convolution
@@ -15,6 +17,7 @@ from .gate import gate
 from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
 from .interval_powers import interval_powers, locate
 from .interval_spec import IntervalSpec
+from .mixing import Mixing
 from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum
@@ -24,6 +27,7 @@ from .updates import adam, mix, takes_adam
 __all__ = [
     "BACKENDS",
     "GATE_FUNCTIONS",
+    "BesselSpec",
     "Choice",
     "Constant",
     "ConvolutionPath",
@@ -34,9 +38,11 @@ __all__ = [
     "IntervalSpec",
     "LinearPath",
     "LinearSpec",
+    "Mixing",
     "Report",
     "SegmentOrder",
     "adam",
+    "bessel_basis",
     "block_linear",
     "block_linear_pays",
     "clear_report",

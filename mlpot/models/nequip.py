@@ -46,9 +46,18 @@ class RadialBasis(mlx.nn.Module):
             self.frequencies = mx.array(roots, dtype=mx.float32)
         else:
             self._frequencies = kernels.Constant(roots)
+        #: What there are kernels for.
+        self._spec = None
+        if not config.train_basis and config.envelope == "polynomial":
+            self._spec = kernels.BesselSpec(cutoff, config.number_of_basis, config.envelope_p)
 
     def __call__(self, length: Float[mx.array, " n_edges"]) -> Float[mx.array, "n_edges n_basis"]:
         """Values of all functions at edge lengths in Angstrom, (n_edges, number_of_basis)."""
+        if self._spec is None:
+            return self._by_mlx(length)
+        return kernels.bessel_basis(self._spec, length, self._by_mlx)
+
+    def _by_mlx(self, length: mx.array) -> mx.array:
         trained = "frequencies" in self
         dtype = length.dtype
         frequencies = self.frequencies.astype(dtype) if trained else self._frequencies(dtype)

@@ -1,5 +1,6 @@
 """Values of the primitives from generated kernels, for Apple's and NVIDIA's GPUs."""
 
+from .bessel_basis import bessel_basis, bessel_refusal
 from .compilation import compiled_together
 from .convolution import convolution, convolution_refusal
 from .dialect import DIALECTS, WORD_OF_TYPE, Dialect, literal
@@ -8,6 +9,7 @@ from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_r
 from .gate import gate, gate_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
 from .interval_powers import interval_powers, interval_refusal, locate
+from .mixing import mixing, mixing_refusal
 from .radial_convolution import radial_convolution, radial_convolution_refusal
 from .refusals import offers, refusal
 from .segment import (
@@ -31,6 +33,8 @@ __all__ = [
     "activation_refusal",
     "adam_numbers",
     "adam_step",
+    "bessel_basis",
+    "bessel_refusal",
     "compiled_together",
     "convolution",
     "convolution_refusal",
@@ -47,6 +51,8 @@ __all__ = [
     "literal",
     "locate",
     "mix",
+    "mixing",
+    "mixing_refusal",
     "offers",
     "radial_convolution",
     "radial_convolution_refusal",
