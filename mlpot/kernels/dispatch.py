@@ -27,7 +27,7 @@ class Slower(str):
 
 
 class Nothing(str):
-    """Why no kernel is needed: there is nothing to compute. Forced or not, plain MLX gives that."""
+    """Why no kernel is needed: nothing to compute, or plain MLX does as well. Forced or not, it does."""
 
 
 @dataclass(frozen=True)

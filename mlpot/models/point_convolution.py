@@ -101,7 +101,9 @@ class PointConvolution(mlx.nn.Module):
         mask = _component_major_mask(self.sc, self.irreps_node_output)
         #: Columns that the self connection reaches; None: all.
         self._mask = None
-        if not mask.all():
+        if mixing == "alpha":
+            self._mixing = kernels.Mixing(mask)
+        elif not mask.all():
             self._mask, self._rest = kernels.Constant(mask), kernels.Constant(1.0 - mask)
 
     @property
@@ -135,7 +137,7 @@ class PointConvolution(mlx.nn.Module):
         summed = self._messages(sent, edge_attr, weights, edges)
         got = self.lin2(summed, node_attr)
         if self.mixing == "alpha":
-            return own + self._where_own(self.alpha(summed, node_attr), got)
+            return self._mixing(own, self.alpha(summed, node_attr), got)
         if self.mixing == "angle":
             angle = 0.1 * self.lin3(summed, node_attr)
             return kernels.cos(angle) * own + self._where_own(kernels.sin(angle), got)

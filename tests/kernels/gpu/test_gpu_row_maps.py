@@ -1,4 +1,4 @@
-"""Gates, interval powers, lengths and directions on an emulated GPU against float64."""
+"""Gates, mixing, interval powers, lengths and directions on an emulated GPU against float64."""
 
 from __future__ import annotations
 
@@ -84,6 +84,31 @@ def test_gate_is_taken_by_the_dispatch_and_differentiated():
         mx.eval(found)
     assert device.kernels == ["gate_out_0", "gate_adjoint_1"]
     assert_close(found, reference(lambda a: mx.grad(number)(a[0]), [x]), 2e-6)
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("scaled", ["some", "all"])
+def test_mixing_and_its_derivatives(scaled, n):
+    d = 37
+    mixing = kernels.Mixing(np.arange(d) % 3 > 0 if scaled == "some" else np.ones(d))
+    arrays = [random_array((n, d)), random_array((n, 1), seed=1), random_array((n, d), seed=2)]
+    along = [random_array(tuple(a.shape), seed=3 + i) for i, a in enumerate(arrays)]
+
+    def found(own, a, v):
+        def number(*b):
+            return mx.sum(mixing(*b) ** 2)
+
+        gradient = mx.grad(number, argnums=(0, 1, 2))
+        values, tangents = mx.jvp(lambda *b: gradient(*b), [own, a, v], along)
+        return [mixing(own, a, v), *values, *tangents]
+
+    with emulated_gpu() as device:
+        results = found(*arrays)
+        mx.eval(results)
+    assert set(device.kernels) == {f"mixing_{k}" for k in ("added", "scaled0", "scaled1", "dot")}
+    along = [to_float64(a) for a in along]
+    for result, wanted in zip(results, reference(lambda a: found(*a), arrays), strict=True):
+        assert_close(result, wanted, 2e-6)
 
 
 @pytest.mark.parametrize("with_kinds", [False, True])
