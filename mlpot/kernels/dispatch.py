@@ -27,7 +27,7 @@ class Slower(str):
 
 
 class Nothing(str):
-    """Why no kernel is needed: nothing to compute, or plain MLX does as well. Forced or not, it does."""
+    """Why no kernel is needed: nothing to compute, or plain MLX is as fast, forced or not."""
 
 
 @dataclass(frozen=True)
