@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 from jaxtyping import Float
 
+from .device_excess import takes_excess, worst_excess
 from .graph import Graph
 
 _REFERENCE = "reference_"
@@ -58,6 +59,8 @@ class Pairs:
 
     def excess_of_positions(self, positions: Float[mx.array, "n_atoms 3"], skin: float) -> mx.array:
         """`excess` where cells are those of the reference: 2 d - skin."""
+        if takes_excess(positions):
+            return worst_excess(positions, self.reference_positions, skin)
         away = positions - self.reference_positions
         worst = 2.0 * mx.sqrt(mx.max(mx.sum(away * away, axis=1))) - skin
         return mx.where(worst <= 0, worst, mx.maximum(worst, 1e-6))
@@ -87,6 +90,11 @@ class Pairs:
             skin: Angstrom.
         """
         n_graphs, n_atoms = cells.shape[0], positions.shape[0]
+        if takes_excess(positions):
+            references = (self.reference_cells, pbc, self.graph.node_graph[:n_atoms])
+            return worst_excess(
+                positions, self.reference_positions, skin, cutoff, cells, *references
+            )
         # Rows of open directions carry no edges: any full-rank choice that both share.
         filler = (1.0 - pbc)[:, :, None] * mx.eye(3, dtype=cells.dtype)
         before, now = self.reference_cells + filler, cells + filler

@@ -9,6 +9,8 @@ import numpy as np
 
 from mlpot.units import GPA, PS
 
+from .atom_kernels import atom_kernels
+from .martyna_kernels import MartynaKernels
 from .nose_hoover import Chain, thermostat
 from .pressure import check_periodic, pressure_tensor, volumes
 from .state import Forces, Integrator, State
@@ -51,7 +53,8 @@ def npt(
     with the pressure tensor P, n degrees of freedom of the atoms and Nose-Hoover chains on atoms
     and cell. ``full_cell``: g is symmetric, so the cell does not rotate; otherwise it is g times
     the unit matrix, which is the isotropic case with its usual mass. The splitting is the
-    reversible one of Tuckerman et al. (2006); exponentials are summed as series.
+    reversible one of Tuckerman et al. (2006); exponentials are summed as series. On GPUs the same
+    is done by few kernels (`mlpot.md.martyna_kernels`).
 
     Args:
         system: what moves; temperatures are ``State.kT``, above zero.
@@ -76,6 +79,7 @@ def npt(
     cell_degrees = np.full(system.n_graphs, 6.0 if full_cell else 1.0)
     cell_chain = Chain("cell_chain", cell_degrees, tau_p, chain, system.dtype)
     bath = thermostat(system, atoms_chain, dt)
+    fused = MartynaKernels(system, dt, tau, tau_p, target, full_cell, chain)
     one = mx.eye(3, dtype=system.dtype)[None]
     mx.eval(one)
 
@@ -124,6 +128,9 @@ def npt(
         return state.with_extra(strain_rate=rate)
 
     def step(state: State, forces: Forces) -> State:
+        atoms = atom_kernels(system)
+        if atoms is not None:
+            return fused.step(atoms, state, forces)
         state = atom_kick(cell_kick(bath(cell_bath(state))))
         state = atom_kick(move(state).evaluated(forces))
         return cell_bath(bath(cell_kick(state)))

@@ -92,10 +92,10 @@ class System:
             self._mobile = mx.array((~self.fixed)[:, None].astype(np.float64), dtype=dtype)
             totals = np.bincount(self.host_graph, weights=self.host_masses)
             inverse = np.where(self.without_com, 1.0 / totals, 0.0)
-            self._inverse_total = mx.array(inverse[:, None], dtype=dtype)
-            mx.eval(self.masses, self.node_graph, self.degrees, self._mobile, self._inverse_total)
+            self.inverse_total = mx.array(inverse[:, None], dtype=dtype)
+            mx.eval(self.masses, self.node_graph, self.degrees, self._mobile, self.inverse_total)
         self._mobility: dict[float, mx.array] = {}
-        self._equal = bool(np.all(self.counts == self.counts[0]))
+        self.equal_counts = bool(np.all(self.counts == self.counts[0]))
 
     def _degrees(self, graph: int, turning: bool, still: float, positions) -> float:
         own = slice(self.starts[graph], self.starts[graph + 1])
@@ -128,7 +128,7 @@ class System:
 
     def per_graph(self, x: Float[mx.array, "n_atoms *rest"]) -> Float[mx.array, "n_graphs *rest"]:
         """Sums over the atoms of each structure."""
-        if self._equal:
+        if self.equal_counts:
             # Not a scatter, in which all atoms of a structure would wait for one another.
             return x.reshape(self.n_graphs, -1, *x.shape[1:]).sum(axis=1)
         order = kernels.SegmentOrder()  # node_graph is nondecreasing
@@ -148,7 +148,7 @@ class System:
         """Velocities of fixed atoms, and of centres of mass that are held, set to zero."""
         if self.without_com.any():
             momentum = self.per_graph(self.masses * velocities)
-            velocities = velocities - self.per_atom(momentum * self._inverse_total)
+            velocities = velocities - self.per_atom(momentum * self.inverse_total)
         return velocities * self._mobile if self.fixed.any() else velocities
 
     def kinetic(self, velocities: Float[mx.array, "n_atoms 3"]) -> Float[mx.array, " n_graphs"]:
