@@ -151,4 +151,10 @@ def _labels(
         hvps=floats(products),
         hvps_mask=mx.array(products_mask),
         hvps_weight=floats(products_weight),
+        known=(
+            int(masks["energy"].sum()),
+            int(forces_mask.sum()),
+            int(masks["stress"].sum()),
+            int(products_mask.sum()),
+        ),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -28,6 +30,8 @@ class Labels:
         hvps: (n_atoms, 3), Hessian of the energy times that direction, eV/Angstrom^2.
         hvps_mask: (n_atoms,), whether the product is known.
         hvps_weight: (n_atoms,), frame weight times its weight of products.
+        known: how many energies, atoms with forces, stresses and atoms with products are known,
+            counted where the labels were made; None: only the masks tell.
     """
 
     energy: Float[mx.array, " n_graphs"]
@@ -44,10 +48,16 @@ class Labels:
     hvps: Float[mx.array, "n_atoms 3"]
     hvps_mask: Bool[mx.array, " n_atoms"]
     hvps_weight: Float[mx.array, " n_atoms"]
+    known: tuple[int, int, int, int] | None = field(default=None, compare=False)
 
     def arrays(self) -> dict[str, mx.array]:
-        """All arrays by name, for compiled functions: ``Labels(**arrays)``."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """All arrays by name, for compiled functions: see `from_arrays`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "known"}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Labels:
+        """Labels of such arrays; how many are known only the masks tell."""
+        return cls(**arrays)
 
     def unknown(self) -> Labels:
         """The same with every label taken for unknown."""
@@ -57,4 +67,4 @@ class Labels:
             for f in fields(self)
             if f.name.endswith("_mask")
         }
-        return replace(self, **nothing)
+        return replace(self, **nothing, known=(0, 0, 0, 0))

@@ -17,6 +17,7 @@ from .gate import gate
 from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
 from .interval_powers import interval_powers, locate
 from .interval_spec import IntervalSpec
+from .label_errors import LabelledTerm, label_errors, takes_label_errors
 from .mixing import Mixing
 from .primitive import unary
 from .radial_convolution import radial_convolution
@@ -36,6 +37,7 @@ __all__ = [
     "GateGroup",
     "GateSpec",
     "IntervalSpec",
+    "LabelledTerm",
     "LinearPath",
     "LinearSpec",
     "Mixing",
@@ -57,6 +59,7 @@ __all__ = [
     "gate",
     "gather",
     "interval_powers",
+    "label_errors",
     "lengths",
     "locate",
     "mix",
@@ -68,6 +71,7 @@ __all__ = [
     "silu",
     "sin",
     "takes_adam",
+    "takes_label_errors",
     "tanh",
     "unary",
     "use",

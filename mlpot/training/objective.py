@@ -9,6 +9,8 @@ import mlx.core as mx
 import numpy as np
 from jaxtyping import Float
 
+from mlpot import kernels
+
 from .config_sections import LossSection
 
 if TYPE_CHECKING:
@@ -89,8 +91,53 @@ class Objective:
             [mx.sum(weight[:, None] * counted), count, mx.sum(absolute), mx.sum(square)]
         )
 
+    def loss_and_sums(
+        self,
+        result: Results,
+        labels: Labels,
+        hvps: mx.array | None,
+        counts: Float[mx.array, " 4"],
+        weights: Float[mx.array, " 4"],
+    ) -> tuple[Float[mx.array, ""], Float[mx.array, "4 4"]]:
+        """`loss` and `sums` of a batch together, by one kernel where there is one.
+
+        Args:
+            result: what the model says.
+            labels: what is true, masked.
+            hvps: (n_atoms, 3), the model's Hessian-vector products for the labels' vectors.
+            counts: numbers of labels of the whole batch.
+            weights: of the terms.
+        """
+        terms = [
+            kernels.LabelledTerm(
+                result.interaction_energy,
+                labels.energy,
+                labels.energy_weight,
+                labels.energy_mask,
+                labels.n_atoms,
+            ),
+            kernels.LabelledTerm(
+                result.forces, labels.forces, labels.forces_weight, labels.forces_mask
+            ),
+            None
+            if result.stress is None
+            else kernels.LabelledTerm(
+                result.stress, labels.stress, labels.stress_weight, labels.stress_mask
+            ),
+            None
+            if hvps is None
+            else kernels.LabelledTerm(hvps, labels.hvps, labels.hvps_weight, labels.hvps_mask),
+        ]
+        if kernels.takes_label_errors(terms, counts, weights):
+            return kernels.label_errors(terms, counts, weights, self.delta)
+        sums = self.sums(result, labels, hvps)
+        return self.loss(sums, counts, weights), sums
+
     def counts(self, labels: Labels) -> Float[mx.array, " 4"]:
         """Numbers of labels of each term, lazily: what the sums are divided by."""
+        if labels.known is not None:
+            numbers = [width * n for width, n in zip(WIDTHS, labels.known, strict=True)]
+            return mx.array(numbers, dtype=labels.energy.dtype)
         masks = (labels.energy_mask, labels.forces_mask, labels.stress_mask, labels.hvps_mask)
         dtype = labels.energy.dtype
         widths = mx.array(WIDTHS, dtype=dtype)

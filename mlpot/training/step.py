@@ -149,22 +149,28 @@ class TrainStep:
 
         def loss(trained: Arrays) -> tuple[mx.array, mx.array]:
             with state.weights.replaced(state.plain(arrays, trained)):
-                sums = self._errors(graph, labels)
-            return self.objective.loss(sums, scales["counts"], scales["weights"]), sums
+                said = self._said(graph, labels)
+                return self.objective.loss_and_sums(*said, scales["counts"], scales["weights"])
 
         (value, sums), gradient = mx.value_and_grad(loss)(state.trained(arrays))
         return {"loss": value, "sums": sums, "gradient": gradient}
 
     def _sums_of(self, weights: Arrays, graph: Arrays, labels: Arrays) -> dict:
         with self.state.weights.replaced(weights):
-            return {"sums": self._errors(graph, labels)}
+            said = self._said(graph, labels)
+            nothing = mx.zeros((4,), dtype=said[1].energy.dtype)
+            return {"sums": self.objective.loss_and_sums(*said, nothing, nothing)[1]}
 
-    def _errors(self, graph: Arrays, labels: Arrays) -> mx.array:
-        potential, atoms, known = self.state.potential, Graph.from_arrays(graph), Labels(**labels)
+    def _said(
+        self, graph: Arrays, labels: Arrays
+    ) -> tuple[derivatives.Results, Labels, mx.array | None]:
+        """What the model says, what is known, and Hessian-vector products if wanted."""
+        potential, atoms = self.state.potential, Graph.from_arrays(graph)
+        known = Labels.from_arrays(labels)
         result = derivatives.energy_forces_stress(potential, atoms, stress=self.stress)
         # Structures do not act on each other: one product has each frame's with its own vector.
         hvps = derivatives.hvp(potential, atoms, known.hvp_vectors) if self.hvps else None
-        return self.objective.sums(result, known, hvps)
+        return result, known, hvps
 
     def _moved(self, arrays: Arrays, gradient: Arrays, numbers: Arrays) -> dict:
         limit = math.inf if self.clip_grad is None else self.clip_grad

@@ -9,6 +9,7 @@ from .elementary import LARGEST_ORDER, PLAIN_FUNCTIONS, activation, activation_r
 from .gate import gate, gate_refusal
 from .generated import GeneratedKernel, device_refusal, grid_refusal, running_dialect
 from .interval_powers import interval_powers, interval_refusal, locate
+from .label_errors import Terms, label_errors, label_errors_adjoint, label_errors_refusal
 from .mixing import mixing, mixing_refusal
 from .radial_convolution import radial_convolution, radial_convolution_refusal
 from .refusals import offers, refusal
@@ -29,6 +30,7 @@ __all__ = [
     "AdamOptions",
     "Dialect",
     "GeneratedKernel",
+    "Terms",
     "activation",
     "activation_refusal",
     "adam_numbers",
@@ -48,6 +50,9 @@ __all__ = [
     "grid_refusal",
     "interval_powers",
     "interval_refusal",
+    "label_errors",
+    "label_errors_adjoint",
+    "label_errors_refusal",
     "literal",
     "locate",
     "mix",
