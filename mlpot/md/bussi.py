@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import mlx.core as mx
@@ -11,12 +10,15 @@ import numpy as np
 
 from mlpot.units import PS
 
+from .atom_kernels import atom_kernels
+from .rescaling_kernels import RescalingKernels
 from .state import Forces, Integrator, State
 from .system import System
 from .verlet import check_positive, check_timestep, drift, kick, total_energy
+from .verlet_kernels import VerletKernels
 
 
-def velocity_rescaling(system: System, dt: float, tau: float) -> Callable[[State], State]:
+class VelocityRescaling:
     """The move of `bussi` on velocities alone; the heat it gives is added to ``extra["heat"]``.
 
         K' = c K + (1 - c) (kT/2) sum_i R_i^2 + 2 R_1 sqrt(c (1 - c) K kT/2),   c = exp(-dt/tau)
@@ -27,16 +29,29 @@ def velocity_rescaling(system: System, dt: float, tau: float) -> Callable[[State
         system: what moves.
         dt: time step in units of the integrators.
         tau: relaxation time in the same units.
-    """
-    keep = math.exp(-dt / tau)
-    most = int(system.host_degrees.max())
-    counted = np.arange(1, most + 1)[None, :] <= system.host_degrees[:, None]
-    mask = mx.array(counted.astype(np.float64), dtype=system.dtype)
-    mx.eval(mask)
 
-    def move(state: State) -> State:
+    Attributes:
+        keep: c.
+    """
+
+    def __init__(self, system: System, dt: float, tau: float) -> None:
+        self._system = system
+        self.keep = math.exp(-dt / tau)
+        most = int(system.host_degrees.max())
+        counted = np.arange(1, most + 1)[None, :] <= system.host_degrees[:, None]
+        self._mask = mx.array(counted.astype(np.float64), dtype=system.dtype)
+        mx.eval(self._mask)
+
+    def deviates(self, state: State) -> tuple[State, mx.array]:
+        """R of each structure, (n_graphs, n_deviates), zero behind its degrees of freedom."""
         key, own = mx.random.split(state.key)
-        deviates = mask * mx.random.normal((system.n_graphs, most), dtype=system.dtype, key=own)
+        drawn = mx.random.normal(self._mask.shape, dtype=self._system.dtype, key=own)
+        return replace(state, key=key), self._mask * drawn
+
+    def __call__(self, state: State) -> State:
+        """The move."""
+        system, keep = self._system, self.keep
+        state, deviates = self.deviates(state)
         kinetic = system.kinetic(state.velocities)
         half_kT = 0.5 * state.kT
         noise = (deviates * deviates).sum(axis=1)
@@ -52,9 +67,7 @@ def velocity_rescaling(system: System, dt: float, tau: float) -> Callable[[State
         factor = (sign * mx.sqrt(ratio)).astype(system.dtype)
         heat = state.extra["heat"] + kinetic * (ratio.astype(system.dtype) - 1.0)
         velocities = state.velocities * system.per_atom(factor)[:, None]
-        return replace(state, velocities=velocities, key=key).with_extra(heat=heat)
-
-    return move
+        return replace(state, velocities=velocities).with_extra(heat=heat)
 
 
 def bussi(system: System, timestep: float, tau: float = 0.1) -> Integrator:
@@ -73,13 +86,19 @@ def bussi(system: System, timestep: float, tau: float = 0.1) -> Integrator:
         ValueError: a time step or time constant that is not positive.
     """
     dt = check_timestep(timestep)
-    rescale = velocity_rescaling(system, dt, check_positive("tau", tau, "ps") * PS)
+    rescale = VelocityRescaling(system, dt, check_positive("tau", tau, "ps") * PS)
+    verlet, fused = VerletKernels(system, dt), RescalingKernels(system, dt, rescale.keep)
 
     def init(state: State, forces: Forces) -> State:
         heat = state.extra.get("heat", mx.zeros_like(state.energies))
         return state.evaluated(forces).with_extra(heat=heat)
 
     def step(state: State, forces: Forces) -> State:
+        atoms = atom_kernels(system)
+        if atoms is not None:
+            state, sums = verlet.kick(atoms, verlet.first(atoms, state).evaluated(forces))
+            state, deviates = rescale.deviates(state)
+            return fused.end(atoms, state, sums, deviates)
         state = drift(kick(system, state, dt / 2), dt).evaluated(forces)
         return rescale(kick(system, state, dt / 2))
 

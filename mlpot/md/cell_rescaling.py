@@ -8,9 +8,11 @@ import mlx.core as mx
 
 from mlpot.units import GPA, PS
 
-from .bussi import velocity_rescaling
+from .atom_kernels import atom_kernels
+from .bussi import VelocityRescaling
 from .pressure import check_periodic, volumes
 from .pressure import pressure as pressure_of
+from .rescaling_kernels import CellKernels, RescalingKernels
 from .state import Forces, Integrator, State
 from .system import System
 from .verlet import check_positive, check_timestep, drift, kick, total_energy
@@ -50,18 +52,25 @@ def cell_rescaling(
     """
     check_periodic(system)
     dt = check_timestep(timestep)
-    rescale = velocity_rescaling(system, dt, check_positive("tau", tau, "ps") * PS)
+    rescale = VelocityRescaling(system, dt, check_positive("tau", tau, "ps") * PS)
     tau_p = check_positive("tau_pressure", tau_pressure, "ps") * PS
     beta = check_positive("compressibility", compressibility, "1/GPa") / GPA
     target, rate = pressure * GPA, beta * dt / (2.0 * tau_p)
 
+    cell_kernels = CellKernels(system, dt, rate, target)
+    fused = RescalingKernels(system, dt, rescale.keep, cell=True)
+
     def virial(state: State) -> mx.array:
         return volumes(state.cells) * mx.diagonal(state.stresses, axis1=1, axis2=2).sum(axis=1)
 
-    def breathe(state: State) -> tuple[State, mx.array]:
-        """Scale cell, positions and velocities; returns the linear strain too."""
+    def drawn(state: State) -> tuple[State, mx.array]:
         key, own = mx.random.split(state.key)
         noise = mx.random.normal((system.n_graphs,), dtype=system.dtype, key=own)
+        return replace(state, key=key), noise
+
+    def breathe(state: State) -> tuple[State, mx.array]:
+        """Scale cell, positions and velocities; returns the linear strain too."""
+        state, noise = drawn(state)
         volume = volumes(state.cells)
         root = mx.sqrt(volume)
         pull = target - pressure_of(system, state) - 0.5 * state.kT / volume
@@ -76,7 +85,6 @@ def cell_rescaling(
             positions=state.positions * per_atom,
             velocities=state.velocities / per_atom,
             cells=state.cells * scale[:, None, None],
-            key=key,
         )
         return state.with_extra(heat=state.extra["heat"] + given), scale - 1.0
 
@@ -85,6 +93,13 @@ def cell_rescaling(
         return state.evaluated(forces).with_extra(heat=heat)
 
     def step(state: State, forces: Forces) -> State:
+        atoms = atom_kernels(system)
+        if atoms is not None:
+            state, noise = drawn(state)
+            state, work = cell_kernels.breathe(atoms, state, noise)
+            state, sums = cell_kernels.kick(atoms, state.evaluated(forces))
+            state, deviates = rescale.deviates(state)
+            return fused.end(atoms, state, sums, deviates, work)
         before = virial(state)
         state = drift(kick(system, state, dt / 2), dt / 2)
         state, strain = breathe(state)

@@ -24,6 +24,7 @@ from .structure_kernels import (
     unit,
 )
 from .system import System
+from .verlet_kernels import LAST, constants
 
 _CELL = """
 const float tau2 = numbers[1], cell_tau2 = numbers[2], target = numbers[3];
@@ -111,10 +112,7 @@ class MartynaKernels:
         length: int,
     ) -> None:
         self._system = system
-        numbers = [dt, tau * tau, tau_pressure * tau_pressure, target]
-        with mx.stream(mx.cpu):
-            self._numbers = mx.array(numbers, dtype=mx.float32)
-            mx.eval(self._numbers)
+        self._numbers = constants([dt, tau * tau, tau_pressure * tau_pressure, target])
         own = {f"{name}_out": (length,) for name in _CHAINS} | {"strain_rate_out": (3, 3)}
         kind = f"{'full' if full_cell else 'volume'}_{length}"
         bath, cell_bath = _bath(length), _cell_bath(length, full_cell)
@@ -127,8 +125,7 @@ class MartynaKernels:
             planned("later", {A: "slowed[k]", M: "0.5f * dt * mean[k]"}, width=18),
             product("cells_out[9 * s + {}]", "cells[9 * s + {}]", "stretch[{}]"),
         ]
-        after = [BEGIN, WITHOUT_CENTRE, _CELL, kick, bath, cell_bath, _RATE_OUT]
-        last = ["last[4 * s] = factor;", "for (int k = 0; k < 3; ++k) last[4 * s + 1 + k] = u[k];"]
+        after = [BEGIN, WITHOUT_CENTRE, _CELL, kick, bath, cell_bath, _RATE_OUT, LAST]
         inputs = [*_INPUTS, *_CHAINS]
         self._before = StructureKernel(
             f"npt_before_{kind}",
@@ -137,7 +134,7 @@ class MartynaKernels:
             indented("\n".join(before)),
         )
         self._after = StructureKernel(
-            f"npt_after_{kind}", inputs, {**own, "last": (4,)}, indented("\n".join([*after, *last]))
+            f"npt_after_{kind}", inputs, {**own, "last": (4,)}, indented("\n".join(after))
         )
 
     def _arguments(self, state: State, sums: Float[mx.array, "n_sums n_graphs"]):

@@ -11,9 +11,11 @@ import numpy as np
 from mlpot import kernels
 from mlpot.units import PS
 
+from .atom_kernels import atom_kernels
 from .state import Forces, Integrator, State
 from .system import System
 from .verlet import check_positive, check_timestep, drift, kick, total_energy
+from .verlet_kernels import VerletKernels
 
 
 class Chain:
@@ -129,11 +131,15 @@ def nose_hoover(system: System, timestep: float, tau: float = 0.1, chain: int = 
     tau = check_positive("tau", tau, "ps") * PS
     links = Chain("chain", system.host_degrees, tau, chain, system.dtype)
     bath = thermostat(system, links, dt)
+    fused = VerletKernels(system, dt, chain, tau)
 
     def init(state: State, forces: Forces) -> State:
         return links.init(state.evaluated(forces))
 
     def step(state: State, forces: Forces) -> State:
+        atoms = atom_kernels(system)
+        if atoms is not None:
+            return fused.second(atoms, fused.first(atoms, state).evaluated(forces))
         state = drift(kick(system, bath(state), dt / 2), dt).evaluated(forces)
         return bath(kick(system, state, dt / 2))
 

@@ -8,8 +8,10 @@ import mlx.core as mx
 
 from mlpot.units import FS
 
+from .atom_kernels import atom_kernels
 from .state import Forces, Integrator, State
 from .system import System
+from .verlet_kernels import VerletKernels
 
 
 def kick(system: System, state: State, dt: float) -> State:
@@ -58,11 +60,16 @@ def nve(system: System, timestep: float) -> Integrator:
         ValueError: a time step that is not positive.
     """
     dt = check_timestep(timestep)
+    fused = VerletKernels(system, dt)
 
     def init(state: State, forces: Forces) -> State:
         return state.evaluated(forces)
 
     def step(state: State, forces: Forces) -> State:
+        # Where no centre of mass is held there is not much to save.
+        atoms = atom_kernels(system) if system.without_com.any() else None
+        if atoms is not None:
+            return fused.second(atoms, fused.first(atoms, state).evaluated(forces))
         state = drift(kick(system, state, dt / 2), dt)
         return kick(system, state.evaluated(forces), dt / 2)
 
