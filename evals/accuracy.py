@@ -60,6 +60,8 @@ class Run:
         if self.process.poll() is None:
             return True
         self.pieces.append(round(time.monotonic() - self.begun, 1))
+        if self.process.returncode not in (0, 130):
+            print(f"{self.config.stem} ended with {self.process.returncode}: see its .log")
         self.process = None
         return False
 
@@ -109,11 +111,15 @@ class Run:
 
 
 def find(name: str, data: Path) -> Path:
-    """A data file by its name, compressed or not."""
-    for pattern in (name, f"{name}.gz"):
-        for path in sorted(data.rglob(pattern)):
-            return path
-    raise SystemExit(f"{name} is not below {data}: give the folder of the data with --data")
+    """A data file by its name in a configuration, compressed or not, in any folder below."""
+    names = (name, f"{name}.gz")
+    found = [data / n for n in names if (data / n).is_file()]
+    found += sorted(path for n in names for path in data.rglob(Path(n).name))
+    if not found:
+        raise SystemExit(f"{name} is not below {data}: give the folder of the data with --data")
+    if len(found) > 1 and (data / name) not in found and (data / names[1]) not in found:
+        raise SystemExit(f"{name} may be {' or '.join(map(str, found))}: put one to {data / name}")
+    return found[0]
 
 
 def prepare(config: Path, data: Path, work: Path) -> Run:
@@ -126,6 +132,7 @@ def prepare(config: Path, data: Path, work: Path) -> Run:
             target = work / name
             if target.exists():
                 continue
+            target.parent.mkdir(parents=True, exist_ok=True)
             source = find(name, data)
             packed = source.suffix == ".gz" and not name.endswith(".gz")
             with (gzip.open if packed else open)(source, "rb") as old, atomic_write(target) as new:
