@@ -60,7 +60,7 @@ class Run:
         if self.process.poll() is None:
             return True
         self.pieces.append(round(time.monotonic() - self.begun, 1))
-        if self.process.returncode not in (0, 130):
+        if self.process.returncode not in (0, -2, 130):
             print(f"{self.config.stem} ended with {self.process.returncode}: see its .log")
         self.process = None
         return False
