@@ -74,8 +74,8 @@ def snapshot(atoms: Atoms) -> Atoms:
     return copy
 
 
-def save(path: Path, atoms: Atoms) -> None:
-    """Write one structure as extxyz."""
+def save(path: Path, atoms: Atoms | list[Atoms]) -> None:
+    """Write one structure, or several, as extxyz."""
     write(path, atoms, format="extxyz")
 
 

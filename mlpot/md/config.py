@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from mlpot.config import StrictModel
 
 from .committee_config import CommitteeSection
+from .restart import Progress
 from .state import Integrator
 from .system import System
 
@@ -210,7 +211,7 @@ class MDConfig(StrictModel):
         """Steps between frames."""
         return self.trajectory_interval or self.log_interval
 
-    @property
-    def total_steps(self) -> int:
-        """Steps of all stages."""
-        return sum(stage.steps for stage in self.stages)
+    def steps_left(self, progress: Progress) -> int:
+        """Steps that are still to be taken, if no minimisation ends early."""
+        later = self.stages[progress.stage :]
+        return sum(stage.steps for stage in later) - progress.stage_step

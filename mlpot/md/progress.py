@@ -44,6 +44,11 @@ class ProgressBar:
         if self._progress is not None:
             self._progress.stop()
 
+    def expect(self, done: int, left: int) -> None:
+        """Move to a step, after which so many are left: a stage may end before its last one."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=done, total=done + left)
+
     def show(self, sample: Sample) -> None:
         """Move to a logged step."""
         if self._progress is None:

@@ -114,9 +114,15 @@ class RunFiles:
                 self._trajectory.close()
 
     def last_state(self, frame: Frame, reached_end: bool) -> None:
-        """Write a frame as final, or as last good state; of one structure only."""
-        if len(frame.pbc) == 1:
-            save(self.folder / (FINAL if reached_end else LAST_GOOD), to_atoms(frame))
+        """Write a frame as final, or as last good state; replicas one after the other."""
+        replicas = [to_atoms(frame.part(graph)) for graph in range(len(frame.pbc))]
+        if len(replicas) > 1:
+            for number, atoms in enumerate(replicas):
+                atoms.info["replica"] = number
+        save(self.folder / (FINAL if reached_end else LAST_GOOD), replicas)
+        if reached_end:
+            # Of an earlier part that was stopped.
+            (self.folder / LAST_GOOD).unlink(missing_ok=True)
 
     def report(self, system: System, summary: dict[str, Any], last_stage_start: int) -> None:
         """Pictures and summary, after `close`; RDF and MSD are those of the last stage."""

@@ -70,7 +70,7 @@ class Simulation:
         self._committee: Committee | None = None
         if config.committee is not None:
             self._committee = Committee(config.committee, members, config.neighbors)
-        self._bar = ProgressBar(console, config.total_steps, config.timestep)
+        self._bar = ProgressBar(console, config.steps_left(self.progress), config.timestep)
         self._files: RunFiles | None = None
         self._resumed: Progress | None = None
         self._waiting: list[tuple[str, tuple]] = []
@@ -116,6 +116,7 @@ class Simulation:
             try:
                 for number in range(self.progress.stage, len(stages)):
                     begin = self.progress.step - self.progress.stage_step
+                    self._bar.expect(self.progress.step, config.steps_left(self.progress))
                     system = make_system(config, self.structure, number)
                     integrator = stages[number].integrator(system, config.timestep)
                     engine = Engine(system, self.potential, integrator, search)
@@ -126,6 +127,7 @@ class Simulation:
                         break
                     self.progress = replace(self.progress, stage=number + 1, stage_step=0)
                     self._checkpoint(state)
+                    self._bar.expect(self.progress.step, config.steps_left(self.progress))
             except KeyboardInterrupt as error:
                 problem, interrupted = "interrupted", error
                 if self._files is None:

@@ -86,6 +86,7 @@ def test_stages_and_their_files(tmp_path):
     assert np.ptp(log["volume_A3"][~produced]) == 0
     assert log["time_fs"][-1] == 2.0 * 90 and summary["steps_done"] <= 120
     final = read(out / "final.extxyz")
+    assert not (out / "last_good.extxyz").exists()
     np.testing.assert_allclose(final.get_volume(), log["volume_A3"][-1], rtol=1e-5)
     saved = json.loads((out / "summary.json").read_text())
     assert saved["stopped"] is None and saved["settings"]["seed"] == 0
@@ -127,7 +128,10 @@ def test_a_stopped_run_goes_on_exactly(tmp_path, monkeypatch, trajectory):
     with pytest.raises(KeyboardInterrupt):
         launch.resume_run(parts)
     assert not stops
+    assert read(parts / "last_good.extxyz").info["step"] >= 40
     launch.resume_run(parts)
+    assert read(parts / "final.extxyz").info["step"] == 100
+    assert not (parts / "last_good.extxyz").exists()
     first, second = read_log(whole / "log.csv"), read_log(parts / "log.csv")
     for name in first:
         if name != "steps_per_second":
@@ -198,6 +202,9 @@ def test_replicas_have_their_own_velocities(tmp_path, neighbors):
         assert found["position"].shape == (5, 4, 3)
         own = log["replica"] == replica
         np.testing.assert_allclose(found["energy"], log["potential_eV"][own], atol=1e-6)
+        final = read(tmp_path / "run" / "final.extxyz", index=replica)
+        assert final.info["replica"] == replica and final.info["step"] == 20
+        assert final.get_potential_energy() == pytest.approx(found["energy"][-1], abs=1e-6)
 
 
 def test_each_replica_at_its_own_temperature(tmp_path):
