@@ -6,7 +6,8 @@
     python calculators/universal.py md         half a picosecond at constant energy
     python calculators/universal.py phonons    bands from exact second derivatives
 
-Pictures are written to the folder --out. --model takes any model that knows the elements.
+Pictures are written to the folder --out. --model takes any model that knows the elements of the
+--crystals (all five, unless some are named).
 """
 
 import argparse
@@ -35,8 +36,8 @@ CRYSTALS = {
 QUIET = Console(quiet=True)
 
 
-def eos(calc, panels) -> None:
-    for (name, atoms), axes in zip(CRYSTALS.items(), panels, strict=True):
+def eos(calc, crystals, panels) -> None:
+    for (name, atoms), axes in zip(crystals.items(), panels, strict=True):
         found = workflows.eos(atoms, calc, console=QUIET)
         print(found)
         volumes = np.linspace(found.volumes.min(), found.volumes.max(), 101)
@@ -56,9 +57,9 @@ def relaxed(atoms) -> np.ndarray:
     return np.array(energies)
 
 
-def relax(calc, panels) -> None:
+def relax(calc, crystals, panels) -> None:
     strain = np.array([[1.03, 0.01, 0.0], [0.0, 0.98, 0.01], [0.01, 0.0, 1.02]])
-    for (name, perfect), axes in zip(CRYSTALS.items(), panels, strict=True):
+    for (name, perfect), axes in zip(crystals.items(), panels, strict=True):
         atoms = perfect.copy()
         atoms.rattle(0.08, seed=1)
         atoms.set_cell(atoms.cell.array @ strain, scale_atoms=True)
@@ -86,8 +87,8 @@ def dynamics(atoms, steps: int = 250) -> np.ndarray:
     return np.array(rows)
 
 
-def md(calc, panels) -> None:
-    for (name, crystal), axes in zip(CRYSTALS.items(), panels, strict=True):
+def md(calc, crystals, panels) -> None:
+    for (name, crystal), axes in zip(crystals.items(), panels, strict=True):
         atoms = crystal * (2, 2, 2)
         atoms.calc = calc
         masses, generator = atoms.get_masses(), np.random.default_rng(0)
@@ -103,8 +104,8 @@ def md(calc, panels) -> None:
     panels[0].set_ylabel("temperature (K)")
 
 
-def phonons(calc, panels) -> None:
-    for (name, atoms), axes in zip(CRYSTALS.items(), panels, strict=True):
+def phonons(calc, crystals, panels) -> None:
+    for (name, atoms), axes in zip(crystals.items(), panels, strict=True):
         found = workflows.phonons(atoms, calc, (2, 2, 2), mesh=(4, 4, 4), console=QUIET)
         path = np.concatenate(
             [np.linspace([0.5, 0.5, 0], [0, 0, 0], 51), np.linspace([0, 0, 0], [0.5] * 3, 51)]
@@ -125,12 +126,15 @@ parser = argparse.ArgumentParser(
 parser.add_argument("example", choices=EXAMPLES)
 parser.add_argument("--model", default="nequix-mp-1", help="name or file")
 parser.add_argument("--out", type=Path, default=Path("universal"))
+parser.add_argument("--crystals", nargs="+", choices=CRYSTALS, default=list(CRYSTALS))
 arguments = parser.parse_args()
 
 precision = "float32" if arguments.example == "md" else "float64"
 figure = Figure(figsize=(13, 3), layout="constrained")
 EXAMPLES[arguments.example](
-    MLPotCalculator(arguments.model, dtype=precision), figure.subplots(1, len(CRYSTALS))
+    MLPotCalculator(arguments.model, dtype=precision),
+    {name: CRYSTALS[name] for name in arguments.crystals},
+    figure.subplots(1, len(arguments.crystals), squeeze=False)[0],
 )
 figure.suptitle(arguments.model)
 arguments.out.mkdir(parents=True, exist_ok=True)

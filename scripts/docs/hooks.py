@@ -19,7 +19,9 @@ def on_config(config):
         for page in pages.tutorials()
     ]
     config.nav.insert(1, {"Tutorials": [{"Overview": "tutorials.md"}, *tutorials]})
-    config.nav.append({"Reference": [*pages.NAVIGATION, "models.md", "datasets.md"]})
+    config.nav.append(
+        {"Reference": [*pages.NAVIGATION, "models.md", "datasets.md", "calculators.md", "md.md"]}
+    )
     config.nav.append({"Project": ["contributing.md", "changelog.md"]})
     known = {"index.md", *pages.OUTSIDE.values(), *pages.names()}
     further = sorted(_unlisted(config.nav, known))

@@ -19,6 +19,8 @@ OUTSIDE = {
     "models/README.md": "models.md",
     "datasets/README.md": "datasets.md",
     "tutorials/README.md": "tutorials.md",
+    "calculators/README.md": "calculators.md",
+    "md/README.md": "md.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }

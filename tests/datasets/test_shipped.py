@@ -1,6 +1,8 @@
 """The data in the top-level ``datasets/``: what they claim, checked against their method."""
 
 from collections import Counter
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +67,21 @@ def test_copper_covers_what_phonons_and_vacancies_need():
     assert isolated == {29: pytest.approx(3.51)}
     assert {1, 4, 8, 31, 32, 107, 108} <= set(sizes)
     assert len(labelled) == 500
+
+
+def test_copper_is_made_again():
+    """The first frames, whose numbers do not depend on a trajectory."""
+    spec = spec_from_file_location("make_copper", FOLDER / "make_copper.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    with HDF5Dataset(FOLDER / "copper.h5") as stored:
+        shipped = [stored[i] for i in range(len(stored)) if stored[i].n_atoms < 9]
+        seed = stored.provenance["seed"]
+    made = script.frames(script.lattice_constant(), np.random.default_rng(seed))
+    for new, old in zip(islice(made, 261), shipped, strict=True):
+        assert new.config_type == old.config_type
+        np.testing.assert_allclose(new.positions, old.positions, atol=1e-6)
+        np.testing.assert_allclose(new.forces, old.forces, atol=1e-5)
+        assert new.energy == pytest.approx(old.energy, abs=1e-5)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_FOLDERS = ("models", "datasets", "tutorials")
+_FOLDERS = ("calculators", "datasets", "md", "models", "tutorials")
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.M | re.S
 )
-_MARK = re.compile(r"<!-- (?P<kind>run|config): (?P<name>[\w-]+) -->\s*\Z")
+_MARK = re.compile(r"<!-- (?P<kind>config): (?P<name>[\w-]+) -->\s*\Z")
+_INDENTED = re.compile(r"^\n((?: {4}(?:mlpot|python|pip|>>>|bash|\./) ?.*\n)+)", re.M)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _INLINE = re.compile(r"(?<!`)`(mlpot [a-z]+(?: [^`\n]*)?)`")
 
@@ -24,9 +26,9 @@ class Block:
     Args:
         file: where it stands, from the root of the repository.
         line: of its first line.
-        language: after the fence.
+        language: after the fence; "indented" for commands that are indented instead.
         code: without its indentation.
-        mark: what the comment before it says: "run:NAME", "config:NAME" or empty.
+        mark: what the comment before it says: "config:NAME" or empty.
     """
 
     file: str
@@ -42,11 +44,13 @@ def files() -> list[Path]:
     return [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in further)]
 
 
-def blocks() -> list[Block]:
-    """All fenced blocks."""
+def blocks(indented: bool = False) -> list[Block]:
+    """All fenced blocks; with commands and Python that are indented instead, if wanted."""
     found = []
     for path in files():
         text = path.read_text()
+        if indented:
+            found += _indented(path, text)
         for match in _FENCE.finditer(text):
             indent = len(match["indent"])
             lines = [line[indent:] for line in match["code"].splitlines()]
@@ -60,7 +64,17 @@ def blocks() -> list[Block]:
                     f"{mark['kind']}:{mark['name']}" if mark else "",
                 )
             )
-    return found
+    return sorted(found, key=lambda block: (block.file, block.line)) if indented else found
+
+
+def _indented(path: Path, text: str) -> Iterator[Block]:
+    """Commands and Python that are indented by four spaces, outside of fences."""
+    plain = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for match in _INDENTED.finditer(plain):
+        code = "".join(line[4:] for line in match[1].splitlines(keepends=True))
+        language = "python" if code.startswith(">>>") else "indented"
+        line = plain.count("\n", 0, match.start()) + 2
+        yield Block(path.relative_to(ROOT).as_posix(), line, language, code, "")
 
 
 def commands() -> list[tuple[str, list[str]]]:
