@@ -74,7 +74,7 @@ def select(
         away = "" if found.distance is None else f", distance {found.distance[index]:.3g}"
         typer.echo(
             f"{rank:4d}  {frames[index].source or index}  "
-            f"disagreement {found.disagreement[index]:.3f} eV/A{away}"
+            f"disagreement {found.disagreement[index]:.3f} eV/Å{away}"
         )
     typer.echo(
         f"{len(found.index)} of {found.candidates} disputed frames ({len(frames)} in all) in {out}"

@@ -131,7 +131,7 @@ def disagreement_table(rows: Sequence[DisagreementRow]) -> Table:
     """A table for the terminal."""
     table = terminal_table("disagreement: standard deviation over the members")
     table.add_column("set")
-    heads = ("frames", "energy\nmeV/atom", "forces\nmeV/A", "95 %\nmeV/A", "largest\nmeV/A")
+    heads = ("frames", "energy\nmeV/atom", "forces\nmeV/Å", "95 %\nmeV/Å", "largest\nmeV/Å")
     for head in (*heads, "correlation\nwith error"):
         table.add_column(head, justify="right")
     for row in rows:

@@ -73,7 +73,7 @@ def element_rows(
     return rows
 
 
-_HEAD = ("set", "model", "element", "atoms", "MAE\nmeV/A", "RMSE\nmeV/A", "RMS label\nmeV/A")
+_HEAD = ("set", "model", "element", "atoms", "MAE\nmeV/Å", "RMSE\nmeV/Å", "RMS label\nmeV/Å")
 
 
 def element_cells(rows: Sequence[ElementRow]) -> tuple[list[str], list[list[str]]]:

@@ -54,8 +54,8 @@ class Quantity:
 QUANTITIES = (
     Quantity("energy", "meV/atom", 1e3),
     Quantity("total_energy", "meV", 1e3),
-    Quantity("forces", "meV/A", 1e3),
-    Quantity("stress", "meV/A^3", 1e3),
+    Quantity("forces", "meV/Å", 1e3),
+    Quantity("stress", "meV/Å³", 1e3),
     Quantity("stress_GPa", "GPa", 1 / GPA),
 )
 
@@ -91,8 +91,9 @@ class ErrorRow:
             "frames": self.n_frames,
         }
         for quantity in QUANTITIES:
+            unit = quantity.unit.replace("Å", "A").replace("³", "^3")  # names of columns are ASCII
             for kind, values in (("mae", self.mae), ("rmse", self.rmse)):
-                row[f"{quantity.name}_{kind} [{quantity.unit}]"] = values.get(quantity.name)
+                row[f"{quantity.name}_{kind} [{unit}]"] = values.get(quantity.name)
         return row
 
 

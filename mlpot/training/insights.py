@@ -136,7 +136,7 @@ def timing(rows: Sequence[Mapping[str, float | None]], n_frames: int) -> str:
 
 def worst_cells(frames: Sequence[BadFrame]) -> tuple[list[str], list[list[str]]]:
     """Head and lines of a table of the worst frames."""
-    head = ["set", "frame", "type", "formula", "energy\nmeV/atom", "force RMSE\nmeV/A"]
+    head = ["set", "frame", "type", "formula", "energy\nmeV/atom", "force RMSE\nmeV/Å"]
     lines = []
     for bad in frames:
         largest = (
@@ -149,4 +149,4 @@ def worst_cells(frames: Sequence[BadFrame]) -> tuple[list[str], list[list[str]]]
             + [format_number(v and 1e3 * v) for v in (bad.energy, bad.forces)]
             + [largest]
         )
-    return [*head, "largest (atom)\nmeV/A"], lines
+    return [*head, "largest (atom)\nmeV/Å"], lines

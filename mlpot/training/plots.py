@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     ("energy_rmse", "energy RMSE [meV/atom]"),
-    ("forces_rmse", "force RMSE [meV/A]"),
-    ("stress_rmse", "stress RMSE [meV/A^3]"),
+    ("forces_rmse", "force RMSE [meV/Å]"),
+    ("stress_rmse", "stress RMSE [meV/Å³]"),
 )
 
 
@@ -77,8 +77,8 @@ def parity(sets: Mapping[str, tuple[Sequence[Frame], Predictions]]) -> Figure | 
     """
     panels = {
         ("energy less isolated atoms", "eV/atom"): _energies,
-        ("force components", "eV/A"): _forces,
-        ("stress components", "eV/A^3"): _stresses,
+        ("force components", "eV/Å"): _forces,
+        ("stress components", "eV/Å³"): _stresses,
     }
     data = {
         label: {name: points(frames, said) for name, (frames, said) in sets.items()}
@@ -162,7 +162,7 @@ def error_against_distance(data: Mapping[str, tuple[np.ndarray, np.ndarray]]) ->
             typical = [1e3 * np.sqrt((error[part] ** 2).mean()) for part in parts]
             axis.semilogy(middle, typical, "-o", color=colour, markersize=4, linewidth=1.2)
     axis.set_xlabel("distance to the nearest training frame (descriptors)")
-    axis.set_ylabel("force RMSE of the frame [meV/A]")
+    axis.set_ylabel("force RMSE of the frame [meV/Å]")
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize="small")
     return figure

@@ -107,6 +107,8 @@ def resume_one(path: str | os.PathLike[str], console: Console | None = None) -> 
         if trainer.finished is None:
             progress = trainer.progress
             _say(console, f"Going on in epoch {progress.epoch + 1} after step {progress.step}.")
+        else:
+            _say(console, f"Nothing is left to train in {folder.path}: {trainer.finished}.")
         return _run(trainer, console)
 
 

@@ -21,7 +21,7 @@ _COLUMNS = {
 _NAMES = ("train loss", "valid", "energy", "forces", "stress", "rate")
 _HEAD = " epoch" + "".join(f"{name:>10}" if i else f" {name}" for i, name in enumerate(_NAMES))
 _HEAD += "     left"
-_UNITS = f"{'':26}{'meV/atom':>10}{'meV/A':>10}{'meV/A^3':>10}   (RMSE; * best)"
+_UNITS = f"{'':26}{'meV/atom':>10}{'meV/Å':>10}{'meV/Å³':>10}   (RMSE; * best)"
 
 
 class ProgressView:

@@ -65,11 +65,14 @@ def _walk(schema: dict, definitions: dict, section: str) -> Iterator[Key]:
             entry.get("description", "") or (found and found[0][0].get("description", "")) or ""
         )
         unit = entry.get("unit") or (_unit_in(meaning) if "number" in str(entry) else "")
+        optional = {"type": "null"} in entry.get("anyOf", [])
         if name in schema.get("required", []):
             default = "required"
         else:
-            default = "section" if found else json.dumps(entry.get("default"))
+            default = "section" if found and not optional else json.dumps(entry.get("default"))
         shown = _type(entry, definitions) if not found else (kind if len(found) > 1 else "section")
+        if found and optional:
+            shown += " or null"
         if found and entry.get("type") == "array":
             shown = "list of sections"
         yield Key(section, name, shown, unit, default, meaning)
@@ -79,7 +82,8 @@ def _walk(schema: dict, definitions: dict, section: str) -> Iterator[Key]:
 
 def _sections(entry: dict, definitions: dict) -> list[tuple[dict, str]]:
     """Sections that may stand there, each with its name."""
-    options = entry.get("oneOf") or [entry.get("items", {}) if "items" in entry else entry]
+    # "anyOf" has a section or null.
+    options = entry.get("oneOf") or entry.get("anyOf") or [entry.get("items", entry)]
     found = []
     for option in options:
         part = definitions.get(option.get("$ref", "").rpartition("/")[2], {})

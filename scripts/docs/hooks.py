@@ -14,10 +14,7 @@ LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
 def on_config(config):
     """Add the pages that are made here, and those from outside docs/, to the navigation."""
-    tutorials = [
-        {page.rpartition("/")[2].removesuffix(".md").replace("_", " ").capitalize(): page}
-        for page in pages.tutorials()
-    ]
+    tutorials = [{_label(page): page} for page in pages.tutorials()]
     config.nav.insert(1, {"Tutorials": [{"Overview": "tutorials.md"}, *tutorials]})
     config.nav.append(
         {"Reference": [*pages.NAVIGATION, "models.md", "datasets.md", "calculators.md", "md.md"]}
@@ -28,6 +25,12 @@ def on_config(config):
     if further:
         config.nav.append({"Further": further})
     return config
+
+
+def _label(page: str) -> str:
+    """What the navigation calls a tutorial: its file's name in words."""
+    words = page.rpartition("/")[2].removesuffix(".md").replace("_", " ")
+    return words.capitalize().replace("Md and rdf", "MD and RDF")
 
 
 def _unlisted(nav: list, known: set[str]) -> set[str]:

@@ -2,17 +2,19 @@
 
 import json
 import posixpath
+import typing
 import xml.etree.ElementTree as ElementTree
 
 import config_keys
 import pages
 import pictures
+import pydantic
 import pytest
 from documentation import ROOT, links
 
 from mlpot.cli.app import app
 from mlpot.md.config import MDConfig, Stage
-from mlpot.models import NequIPConfig
+from mlpot.models import NequIPConfig, PotentialConfig
 from mlpot.training import TrainConfig
 
 # Pages of the site that are made when it is built, or come from outside docs/.
@@ -48,6 +50,51 @@ def test_sections_and_units_are_found():
     assert training["", "r_max"].type == "number > 0"
     assert training["model (nequip)", "irreps"].default == "null"
     assert training["units", "energy_unit"].unit == ""
+
+
+def sections_of(model: type[pydantic.BaseModel]) -> set[type[pydantic.BaseModel]]:
+    """A configuration and all sections that may stand in it, from its annotations."""
+    found = {model}
+    waiting = [field.annotation for field in model.model_fields.values()]
+    while waiting:
+        hint = waiting.pop()
+        waiting += typing.get_args(hint)
+        if isinstance(hint, type) and issubclass(hint, pydantic.BaseModel) and hint not in found:
+            found.add(hint)
+            waiting += [field.annotation for field in hint.model_fields.values()]
+    return found
+
+
+@pytest.mark.parametrize("model", [TrainConfig, MDConfig, PotentialConfig])
+def test_no_section_is_left_out(model):
+    listed: dict[str, list[str]] = {}
+    for key in config_keys.keys(model):
+        listed.setdefault(key.section, []).append(key.name)
+        assert key.type
+        assert key.meaning, key
+    sections = sections_of(model)
+    assert len(sections) >= 3
+    for one in sections:
+        assert list(one.model_fields) in listed.values(), one.__name__
+
+
+def test_numbers_with_a_unit_say_it():
+    units = {key.unit for model in (TrainConfig, MDConfig) for key in config_keys.keys(model)}
+    assert units >= {"K", "fs", "ps", "1/ps", "GPa", "Angstrom", "eV", "eV/Angstrom", "GB"}
+
+
+def test_every_package_has_a_page():
+    internal = {"cli", "config", "files"}
+    folder = ROOT / "mlpot"
+    names = {
+        path.stem
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    public = {name for name in names if not name.startswith("_")}
+    assert public - internal == set(pages.MODULES)
+    said = pages.overview()
+    assert all(f"[mlpot.{name}]" in said for name in pages.MODULES)
 
 
 def test_command_page_names_every_verb_and_option():

@@ -88,6 +88,8 @@ class Reader:
             elif block.language == "yaml":
                 later = "".join(one.code for one in found[place:] if one.language in _SHELL)
                 self._configuration(block, later)
+            elif block.language == "text":
+                say(block.code)  # an equation
             elif block.language == "json":
                 self._hosts(block)
             elif block.language in _SHELL:

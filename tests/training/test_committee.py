@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import signal
 
 import numpy as np
 import pytest
+from rich.console import Console
 from training_runs import write_config, write_data
 
 from mlpot import datasets, training
@@ -86,8 +88,13 @@ def test_a_committee_goes_on_where_it_was_stopped(committee, tmp_path, monkeypat
         with pytest.raises(Interrupted, match=r"member 2 of 2.*\n  mlpot resume .*run$") as caught:
             training.train(load_config(write_config(tmp_path, **keys)))
     assert caught.value.exit_code == 128 + signal.SIGTERM
-    run = training.resume(tmp_path / "run")
+    said = io.StringIO()
+    run = training.resume(tmp_path / "run", Console(file=said, width=400))
     assert len(run.members) == 2
+    # The first member had ended, the second had not.
+    assert said.getvalue().count("Nothing is left to train in") == 1
+    assert f"{tmp_path / 'run' / 'member1'}: 1 epochs done." in said.getvalue()
+    assert said.getvalue().count("Going on in epoch 1") == 1
     for k in (1, 2):
         one, other = (arrays(place / "run" / f"member{k}") for place in (folder, tmp_path))
         assert all(np.array(one[n]).tobytes() == np.array(other[n]).tobytes() for n in one)

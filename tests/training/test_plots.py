@@ -15,7 +15,7 @@ def test_curves_are_in_the_units_of_their_labels():
     ]
     loss, forces, _ = loss_curves(rows).axes
     assert [np.asarray(line.get_ydata()).tolist() for line in loss.lines] == [[2, 2], [3, 3]]
-    assert forces.get_ylabel() == "force RMSE [meV/A]"
+    assert forces.get_ylabel() == "force RMSE [meV/Å]"
     np.testing.assert_allclose(np.asarray(forces.lines[0].get_ydata()), 200)
 
 
@@ -41,9 +41,9 @@ def test_parity_shows_each_set_and_its_density():
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles == [
         "few: MAE 250, RMSE 250 meV/atom",
-        "few: MAE 500, RMSE 500 meV/A",
+        "few: MAE 500, RMSE 500 meV/Å",
         "many: MAE 250, RMSE 250 meV/atom",
-        "many: MAE 500, RMSE 500 meV/A",
+        "many: MAE 500, RMSE 500 meV/Å",
     ]
     panels = [axis for axis in figure.axes if axis.get_title()]
     counts = panels[3].collections[0].get_array()
