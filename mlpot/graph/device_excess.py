@@ -13,45 +13,12 @@ from jaxtyping import Float, Int
 
 from mlpot.kernels import dispatch, gpu
 
+from .matrix_text import HELPERS, inverse, product
+
 THREADS = 256
 
 #: What an atom that is nowhere exceeds every list by, Angstrom.
 _FAR = 1e6
-
-# dual rows of a matrix by cofactors: inverse[3 r + c] of rows[9].
-_INVERSE = """
-FUNCTION float cofactor(float a, float b, float c, float d) { return a * d - b * c; }
-"""
-
-
-def _inverse(out: str, rows: str) -> str:
-    """Declare the inverse of an array of nine numbers."""
-    lines = [f"float {out}[9];"]
-    for r in range(3):
-        for c in range(3):
-            # Element (r, c) of the inverse is the cofactor of (c, r).
-            i, j = (c + 1) % 3, (c + 2) % 3
-            k, m = (r + 1) % 3, (r + 2) % 3
-            parts = [f"{rows}[{3 * a + b}]" for a, b in ((i, k), (i, m), (j, k), (j, m))]
-            lines.append(f"{out}[{3 * r + c}] = cofactor({', '.join(parts)});")
-    lines.append(
-        f"const float {out}_det = {rows}[0] * {out}[0] + {rows}[1] * {out}[3] "
-        f"+ {rows}[2] * {out}[6];"
-    )
-    lines.append(f"for (int k = 0; k < 9; ++k) {out}[k] /= {out}_det;")
-    return "\n".join(lines) + "\n"
-
-
-def _product(out: str, a: str, b: str) -> str:
-    return f"""
-float {out}[9];
-for (int r = 0; r < 3; ++r) for (int c = 0; c < 3; ++c) {{
-    float sum = 0.0f;
-    for (int k = 0; k < 3; ++k) sum += {a}[3 * r + k] * {b}[3 * k + c];
-    {out}[3 * r + c] = sum;
-}}
-"""
-
 
 _STILL = f"""
 const int i = BLOCK_X * {THREADS} + THREAD_X;
@@ -77,10 +44,10 @@ if (i < positions_shape[0]) {{
         before[k] = reference_cells[9 * s + k] + filler;
         now[k] = cells[9 * s + k] + filler;
     }}
-{_inverse("then_back", "before")}
-{_inverse("now_back", "now")}
-{_product("back", "now_back", "before")}
-{_product("forth", "then_back", "now")}
+{inverse("then_back", "before")}
+{inverse("now_back", "now")}
+{product("back", "now_back", "before")}
+{product("forth", "then_back", "now")}
     float strain = 0.0f;
     for (int k = 0; k < 9; ++k) {{
         const float away = back[k] - (k % 4 == 0 ? 1.0f : 0.0f);
@@ -106,7 +73,7 @@ def _kernel(strained: bool) -> gpu.GeneratedKernel:
         inputs = ["positions", "reference", "lengths"]
         return gpu.GeneratedKernel("list_excess", inputs, ["excess"], _STILL)
     inputs = ["positions", "reference", "cells", "reference_cells", "periodic", "owner", "lengths"]
-    return gpu.GeneratedKernel("list_excess_strained", inputs, ["excess"], _STRAINED, _INVERSE)
+    return gpu.GeneratedKernel("list_excess_strained", inputs, ["excess"], _STRAINED, HELPERS)
 
 
 def takes_excess(positions: mx.array) -> bool:

@@ -18,10 +18,12 @@ from .structure import host_structure, reduce_positions
 def capacity(n: int) -> int:
     """Least size of at least n with no more than five leading bits, and at least 8.
 
-    Sixteen sizes an octave: on average a thirtieth of the edges is padding.
+    Sixteen sizes an octave: on average a thirtieth of the edges is padding. From 2^17 on there are
+    seven bits: lists of so many pairs vary little from one to the next, and padding costs more
+    than another trace.
     """
     n = max(n, 8)
-    step = 1 << max(0, n.bit_length() - 5)
+    step = 1 << max(0, n.bit_length() - (5 if n < 1 << 17 else 7))
     return -(-n // step) * step
 
 

@@ -41,7 +41,7 @@ class EdgeIndex:
         receivers: (n_edges,) int32, destination node, nondecreasing.
         receiver_ptr: (n_nodes + 1,) int32, edges of receiver n are
             ``receiver_ptr[n] : receiver_ptr[n + 1]``.
-        sender_perm: (n_edges,) int32, edge numbers ordered by sender (stable).
+        sender_perm: (n_edges,) int32, edge numbers ordered by sender; in any order for one sender.
         sender_ptr: (n_nodes + 1,) int32, offsets into ``sender_perm``.
     """
 

@@ -196,3 +196,15 @@ def test_pairs_that_rounding_finds_in_one_direction_only(half):
             np.array(getattr(edges, name)), np.array(getattr(expected, name))
         )
     assert np.all(np.diff(senders[np.array(edges.sender_perm)]) >= 0)
+
+
+def test_sizes_of_lists_are_few_and_hold_what_they_should():
+    from mlpot.graph.verlet_list import capacity
+
+    for octave in range(3, 26):
+        numbers = np.unique(np.linspace(1 << octave, (2 << octave) - 1, 999).astype(int))
+        sizes = np.array([capacity(int(n)) for n in numbers])
+        assert np.all(sizes >= numbers) and np.all(np.diff(sizes) >= 0)
+        few, room = (17, 1 / 16) if octave < 17 else (65, 1 / 64)
+        assert len(set(sizes)) <= few
+        assert np.max((sizes - numbers) / numbers) <= room
