@@ -15,6 +15,7 @@ from .edges import EdgeIndex
 from .elementary import cos, exp, sigmoid, silu, sin, tanh
 from .gate import gate
 from .gate_spec import GATE_FUNCTIONS, GateGroup, GateSpec
+from .gpu import MuonLayout, Piece, muon_gather, muon_move
 from .interval_powers import interval_powers, locate
 from .interval_spec import IntervalSpec
 from .label_errors import LabelledTerm, label_errors, takes_label_errors
@@ -23,11 +24,12 @@ from .primitive import unary
 from .radial_convolution import radial_convolution
 from .segment import gather, scatter_sum, segment_sum
 from .segment_order import SegmentOrder
-from .updates import adam, mix, takes_adam
+from .updates import AdamOptions, adam, mix, step_numbers, takes_adam, takes_muon
 
 __all__ = [
     "BACKENDS",
     "GATE_FUNCTIONS",
+    "AdamOptions",
     "BesselSpec",
     "Choice",
     "Constant",
@@ -41,6 +43,8 @@ __all__ = [
     "LinearPath",
     "LinearSpec",
     "Mixing",
+    "MuonLayout",
+    "Piece",
     "Report",
     "SegmentOrder",
     "adam",
@@ -63,6 +67,8 @@ __all__ = [
     "lengths",
     "locate",
     "mix",
+    "muon_gather",
+    "muon_move",
     "radial_convolution",
     "report",
     "scatter_sum",
@@ -70,8 +76,10 @@ __all__ = [
     "sigmoid",
     "silu",
     "sin",
+    "step_numbers",
     "takes_adam",
     "takes_label_errors",
+    "takes_muon",
     "tanh",
     "unary",
     "use",

@@ -15,24 +15,20 @@ import mlx.core as mx
 from . import dispatch, gpu
 
 
-class AdamResult(NamedTuple):
-    """What a step of Adam leaves, lazily.
+class AdamOptions(NamedTuple):
+    """What does not change from step to step.
 
     Args:
-        parameters: moved.
-        m: running means of gradients.
-        v: running means of their squares.
-        averages: running averages of the parameters; empty if none were given.
-        step: (), steps done.
-        norm: (), of the gradient before clipping.
+        betas: decays of the running means of gradients and their squares, 0 at least, below 1.
+        eps: added to the root of the squares' mean.
+        weight_decay: decoupled decay of the parameters, times the learning rate.
+        limit: largest norm of the gradient, which is scaled down to it.
     """
 
-    parameters: list[mx.array]
-    m: list[mx.array]
-    v: list[mx.array]
-    averages: list[mx.array]
-    step: mx.array
-    norm: mx.array
+    betas: tuple[float, ...]
+    eps: float
+    weight_decay: float = 0.0
+    limit: float = math.inf
 
 
 def takes_adam(*arrays: mx.array) -> bool:
@@ -59,20 +55,49 @@ def mix(x: Sequence[mx.array], y: Sequence[mx.array], share: mx.array) -> list[m
     return mixed
 
 
+def takes_muon(layout: gpu.MuonLayout, *arrays: mx.array) -> bool:
+    """Whether kernels make the step of Muon for these parameters and gradients here."""
+    offers = gpu.offers(lambda: gpu.update_refusal(*arrays) or gpu.muon_refusal(layout))
+    return dispatch.choose("muon", offers) in gpu.DIALECTS
+
+
+def step_numbers(
+    gradients: Sequence[mx.array],
+    step: mx.array,
+    rate: mx.array,
+    decay: mx.array,
+    options: AdamOptions,
+) -> tuple[mx.array, mx.array, mx.array]:
+    """What the kernels of a step share; ask `takes_adam` or `takes_muon` first.
+
+    Args:
+        gradients: all of them, float32.
+        step: (), steps done so far, an integer.
+        rate: (), learning rate.
+        decay: (), of running averages.
+        options: of Adam.
+
+    Returns:
+        (10,) learning rate over the correction of m, factor of the root of v, factor of the
+        parameter (1 without decay), beta1, 1 - beta1, beta2, 1 - beta2, epsilon, factor of the
+        gradient and decay of running averages; the steps done now; the norm of the gradient.
+    """
+    # The logarithm of 0 would be minus infinity, which times 0 steps is no number.
+    logs = [math.log(max(beta, 1e-30)) for beta in options.betas]
+    b1, b2 = options.betas
+    fixed = [*logs, b1, 1 - b1, b2, 1 - b2, options.eps, options.weight_decay, options.limit]
+    rate, decay = rate.astype(mx.float32), decay.astype(mx.float32)
+    return gpu.step_numbers(gradients, step, rate, decay, fixed)
+
+
 def adam(
     parameters: Sequence[mx.array],
     gradients: Sequence[mx.array],
     m: Sequence[mx.array],
     v: Sequence[mx.array],
     averages: Sequence[mx.array],
-    step: mx.array,
-    rate: mx.array,
-    decay: mx.array,
-    betas: Sequence[float],
-    eps: float,
-    weight_decay: float = 0.0,
-    limit: float = math.inf,
-) -> AdamResult:
+    numbers: mx.array,
+) -> tuple[list[mx.array], list[mx.array], list[mx.array], list[mx.array]]:
     """A step of Adam with bias correction by kernels; ask `takes_adam` first.
 
     Args:
@@ -81,25 +106,9 @@ def adam(
         m: running means of gradients, same shapes.
         v: running means of their squares, same shapes.
         averages: running averages of the parameters, same shapes, or none.
-        step: (), steps done so far, an integer.
-        rate: (), learning rate.
-        decay: (), of the running averages.
-        betas: decays of m and v, at least 0 and below 1.
-        eps: added to the root of v.
-        weight_decay: decoupled decay of the parameters, times the learning rate.
-        limit: largest norm of the gradient, which is scaled down to it.
+        numbers: of `step_numbers`.
+
+    Returns:
+        The new parameters, m, v and averages (none if none are given).
     """
-    # The logarithm of 0 would be minus infinity, which times 0 steps is no number.
-    logs = [math.log(max(beta, 1e-30)) for beta in betas]
-    options = gpu.AdamOptions(
-        (logs[0], logs[1]),
-        (betas[0], 1 - betas[0], betas[1], 1 - betas[1]),
-        eps,
-        weight_decay,
-        limit,
-    )
-    numbers, counted, norm = gpu.adam_numbers(
-        gradients, step, rate.astype(mx.float32), decay.astype(mx.float32), options
-    )
-    moved = gpu.adam_step(parameters, gradients, m, v, averages, numbers)
-    return AdamResult(*moved, counted, norm)
+    return gpu.adam_step(parameters, gradients, m, v, averages, numbers)

@@ -13,9 +13,7 @@ from mlpot import kernels
 
 from .config_sections import OptimizerSection
 from .matrices import Block
-
-_QUINTIC = (3.4445, -4.7750, 2.0315)
-_ROUNDS = 5
+from .muon import BlockMuon, adam_by_kernels
 
 
 def make_optimizer(
@@ -57,10 +55,14 @@ class _ByKernels(Optimizer):
     eps: float
     weight_decay: float = 0.0
 
+    def has_kernels(self, gradients: dict, parameters: dict) -> bool:
+        """Whether `by_kernels` may be called for these."""
+        return kernels.takes_adam(*parameters.values(), *gradients.values())
+
     def by_kernels(
         self, gradients: dict, parameters: dict, averages: dict, decay: mx.array, limit: float
     ) -> tuple[dict, dict, mx.array]:
-        """A step with clipping and the running average; ask `kernels.takes_adam` first.
+        """A step with clipping and the running average; ask `has_kernels` first.
 
         Args:
             gradients: by the parameters' names.
@@ -72,27 +74,15 @@ class _ByKernels(Optimizer):
         Returns:
             The new parameters and averages and the norm of the gradient before clipping.
         """
-        names = list(gradients)
-        own: list[Any] = [self.state[name] for name in names]
-        found = kernels.adam(
-            [parameters[name] for name in names],
-            [gradients[name] for name in names],
-            [slots["m"] for slots in own],
-            [slots["v"] for slots in own],
-            [averages[name] for name in names] if averages else [],
+        numbers, self.state["step"], norm = kernels.step_numbers(
+            list(gradients.values()),
             self.step,
             self.learning_rate,
             decay,
-            self.betas,
-            self.eps,
-            self.weight_decay,
-            limit,
+            kernels.AdamOptions(tuple(self.betas), self.eps, self.weight_decay, limit),
         )
-        self.state["step"] = found.step
-        for slots, m, v in zip(own, found.m, found.v, strict=True):
-            slots |= {"m": m, "v": v}
-        moved = dict(zip(names, found.parameters, strict=True))
-        return moved, dict(zip(names, found.averages, strict=bool(averages))), found.norm
+        moved, mixed = adam_by_kernels(self.state, gradients, parameters, averages, numbers)
+        return moved, mixed, norm
 
 
 class Adam(_ByKernels, mlx.optimizers.Adam):
@@ -101,84 +91,6 @@ class Adam(_ByKernels, mlx.optimizers.Adam):
 
 class AdamW(_ByKernels, mlx.optimizers.AdamW):
     """MLX's AdamW."""
-
-
-def orthogonalized(matrices: mx.array) -> mx.array:
-    """Matrices (..., n, m) with all singular values near 1 and the same singular vectors.
-
-    Five rounds of the quintic Newton-Schulz iteration of K. Jordan et al., "Muon: An optimizer for
-    hidden layers in neural networks" (2024), on all matrices at once.
-    """
-    wide = matrices.shape[-2] <= matrices.shape[-1]
-    x = matrices if wide else matrices.swapaxes(-1, -2)
-    x = x / (mx.sqrt(mx.sum(x * x, axis=(-2, -1), keepdims=True)) + 1e-7)
-    a, b, c = _QUINTIC
-    for _ in range(_ROUNDS):
-        square = x @ x.swapaxes(-1, -2)
-        x = a * x + (b * square + c * square @ square) @ x
-    return x if wide else x.swapaxes(-1, -2)
-
-
-class BlockMuon(mlx.optimizers.AdamW):
-    """Muon for matrices and for the matrices within flat weights, AdamW for everything else.
-
-    The weight of an equivariant linear map is flat, one matrix for each pair of irreps that it
-    connects; each of these is a map of its own and is orthogonalised by itself. Updates have the
-    root mean square 0.2 of AdamW's, so both share a learning rate: J. Liu et al., "Muon is scalable
-    for LLM training", arXiv:2502.16982. The decay is decoupled.
-
-    Args:
-        blocks: matrices in flat weights, by the weight's name.
-        momentum: decay per step of the average gradient.
-        options: of AdamW.
-    """
-
-    def __init__(
-        self, blocks: Mapping[str, Sequence[Block]], momentum: float, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.blocks, self.momentum = dict(blocks), momentum
-
-    def init(self, parameters: dict) -> None:
-        """Make the state of named parameters."""
-        state: dict[str, Any] = self.state
-        for name, parameter in parameters.items():
-            if self.blocks.get(name):
-                state.setdefault(name, {"momentum": mx.zeros_like(parameter)})
-        super().init({name: p for name, p in parameters.items() if not self.blocks.get(name)})
-
-    def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
-        """Moved parameters, by name."""
-        others = {name: g for name, g in gradients.items() if not self.blocks.get(name)}
-        moved = super().apply_gradients(others, parameters)
-        inside = {name: g for name, g in gradients.items() if self.blocks.get(name)}
-        directions = self._directions(inside)
-        for name, direction in directions.items():
-            lr = self.learning_rate.astype(direction.dtype)
-            moved[name] = parameters[name] * (1 - lr * self.weight_decay) - lr * direction
-        return moved
-
-    def _directions(self, gradients: dict[str, mx.array]) -> dict[str, mx.array]:
-        """Updates for a learning rate of 1; blocks of one shape are treated together."""
-        shapes: dict[tuple[int, int], list[tuple[str, int, mx.array]]] = {}
-        for name, gradient in gradients.items():
-            average = self.momentum * self.state[name]["momentum"] + (1 - self.momentum) * gradient
-            self.state[name]["momentum"] = average
-            ahead = self.momentum * average + (1 - self.momentum) * gradient  # Nesterov
-            flat = ahead.reshape(-1)
-            for number, (start, n, m) in enumerate(self.blocks[name]):
-                piece = flat[start : start + n * m].reshape(n, m)
-                shapes.setdefault((n, m), []).append((name, number, piece))
-        found: dict[str, dict[int, mx.array]] = {name: {} for name in gradients}
-        for (n, m), members in shapes.items():
-            stack = orthogonalized(mx.stack([piece for _, _, piece in members]))
-            stack = 0.2 * max(n, m) ** 0.5 * stack
-            for row, (name, number, _) in enumerate(members):
-                found[name][number] = stack[row].reshape(-1)
-        return {
-            name: mx.concatenate([parts[k] for k in sorted(parts)]).reshape(gradients[name].shape)
-            for name, parts in found.items()
-        }
 
 
 class ScheduleFree(Optimizer):

@@ -10,12 +10,11 @@ import mlx.core as mx
 import mlx.optimizers
 from mlx.utils import tree_flatten
 
-from mlpot import kernels
-
 from .adapters import Adapters
 from .average import mixed
 from .config import TrainConfig
 from .matrices import matrices
+from .muon import BlockMuon
 from .optimizers import Adam, AdamW, make_optimizer
 from .selection import chosen
 from .weights import Weights
@@ -127,8 +126,9 @@ class TrainState:
         optimizer.state = _grouped(_without(_OPTIMIZER, arrays))
         optimizer.state["learning_rate"] = rate
         average = _without(_AVERAGE, arrays)
-        touched = [*trained.values(), *gradient.values()]
-        if isinstance(optimizer, Adam | AdamW) and kernels.takes_adam(*touched):
+        if isinstance(optimizer, Adam | AdamW | BlockMuon) and optimizer.has_kernels(
+            gradient, trained
+        ):
             parameters, average, norm = optimizer.by_kernels(
                 gradient, trained, average, decay, limit
             )

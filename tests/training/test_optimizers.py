@@ -11,7 +11,8 @@ from mlx.utils import tree_flatten
 from mlpot.models import Potential, PotentialConfig
 from mlpot.training.config_sections import OptimizerSection
 from mlpot.training.matrices import Block, matrices
-from mlpot.training.optimizers import make_optimizer, orthogonalized
+from mlpot.training.muon import orthogonalized
+from mlpot.training.optimizers import make_optimizer
 
 
 def section(name: str, **options) -> OptimizerSection:

@@ -11,6 +11,7 @@ from .generated import GeneratedKernel, device_refusal, grid_refusal, running_di
 from .interval_powers import interval_powers, interval_refusal, locate
 from .label_errors import Terms, label_errors, label_errors_adjoint, label_errors_refusal
 from .mixing import mixing, mixing_refusal
+from .muon import MuonLayout, Piece, muon_gather, muon_move, muon_refusal
 from .radial_convolution import radial_convolution, radial_convolution_refusal
 from .refusals import offers, refusal
 from .segment import (
@@ -20,20 +21,20 @@ from .segment import (
     segment_sum,
     segment_sum_refusal,
 )
-from .updates import AdamOptions, adam_numbers, adam_step, mix, update_refusal
+from .updates import adam_step, mix, step_numbers, update_refusal
 
 __all__ = [
     "DIALECTS",
     "LARGEST_ORDER",
     "PLAIN_FUNCTIONS",
     "WORD_OF_TYPE",
-    "AdamOptions",
     "Dialect",
     "GeneratedKernel",
+    "MuonLayout",
+    "Piece",
     "Terms",
     "activation",
     "activation_refusal",
-    "adam_numbers",
     "adam_step",
     "bessel_basis",
     "bessel_refusal",
@@ -58,6 +59,9 @@ __all__ = [
     "mix",
     "mixing",
     "mixing_refusal",
+    "muon_gather",
+    "muon_move",
+    "muon_refusal",
     "offers",
     "radial_convolution",
     "radial_convolution_refusal",
@@ -66,5 +70,6 @@ __all__ = [
     "segment_starts",
     "segment_sum",
     "segment_sum_refusal",
+    "step_numbers",
     "update_refusal",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import mlx.core as mx
 
@@ -79,24 +78,6 @@ _NUMBERS = """
 """
 
 
-class AdamOptions(NamedTuple):
-    """What does not change from step to step.
-
-    Args:
-        log_betas: logarithms of beta1 and beta2.
-        betas: beta1, 1 - beta1, beta2, 1 - beta2.
-        eps: epsilon.
-        weight_decay: decoupled, times the learning rate.
-        limit: largest norm of the gradient.
-    """
-
-    log_betas: tuple[float, float]
-    betas: tuple[float, float, float, float]
-    eps: float
-    weight_decay: float
-    limit: float
-
-
 def _for_each(statement: str, n: int, sized: str, piece: int = THREADS) -> str:
     """A chain that applies a statement to the numbers of the array that a block belongs to.
 
@@ -158,7 +139,7 @@ def _squares(n: int) -> GeneratedKernel:
 @cache
 def _numbers() -> GeneratedKernel:
     return GeneratedKernel(
-        "adam_numbers",
+        "step_numbers",
         ["squares", "counter", "rate", "decay", "options"],
         ["numbers", "counter_out", "norm"],
         _NUMBERS.replace("{shared_sum}", _SHARED_SUM),
@@ -205,18 +186,24 @@ def squares(arrays: Sequence[mx.array]) -> mx.array:
     return found[0] if len(found) == 1 else mx.concatenate(found)
 
 
-def adam_numbers(
+def step_numbers(
     gradients: Sequence[mx.array],
     counter: mx.array,
     rate: mx.array,
     decay: mx.array,
-    options: AdamOptions,
+    options: Sequence[float],
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """What `adam_step` takes, the number of steps afterwards and the norm of the gradient."""
-    fixed = mx.array(
-        [*options.log_betas, *options.betas, options.eps, options.weight_decay, options.limit],
-        dtype=mx.float32,
-    )
+    """See `mlpot.kernels.updates.step_numbers`.
+
+    Args:
+        gradients: all of them.
+        counter: (), steps done.
+        rate: (), learning rate.
+        decay: (), of running averages.
+        options: logarithms of beta1 and beta2, beta1, 1 - beta1, beta2, 1 - beta2, epsilon, weight
+            decay, largest norm of the gradient.
+    """
+    fixed = mx.array(list(options), dtype=mx.float32)
     one = [number.reshape(1) for number in (counter, rate, decay)]
     numbers, counted, norm = _numbers()(
         [squares(gradients), *one, fixed],
