@@ -34,8 +34,8 @@ CHECK = """(() => {
   for (const image of document.images)
     if (!image.naturalWidth) wrong.push(`picture ${image.getAttribute("src")} is broken`);
   for (const row of document.querySelectorAll(".md-content td"))
-    if (row.clientWidth < 24 && row.textContent.trim().length > 3)
-      wrong.push(`a cell is ${row.clientWidth} wide: ${row.textContent.trim().slice(0, 20)}`);
+    if (row.offsetWidth < 24 && row.textContent.trim().length > 3)
+      wrong.push(`a cell is ${row.offsetWidth} wide: ${row.textContent.trim().slice(0, 20)}`);
   return wrong;
 })()"""
 SEARCH = """(() => {

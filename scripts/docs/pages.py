@@ -94,8 +94,10 @@ def tutorials() -> dict[str, str]:
 
 
 def cell(text: str) -> str:
-    """Text that may stand in a table."""
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Text that may stand in a table; asterisks outside of code are no emphasis."""
+    parts = text.replace("|", "\\|").replace("\n", " ").split("`")
+    parts[::2] = [part.replace("*", "\\*") for part in parts[::2]]
+    return "`".join(parts)
 
 
 def key_table(found: list[Key]) -> str:

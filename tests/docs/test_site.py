@@ -78,6 +78,10 @@ def test_no_section_is_left_out(model):
         assert list(one.model_fields) in listed.values(), one.__name__
 
 
+def test_text_of_tables_is_not_markup():
+    assert pages.cell("a* | b* in `c*`\n") == "a\\* \\| b\\* in `c*` "
+
+
 def test_numbers_with_a_unit_say_it():
     units = {key.unit for model in (TrainConfig, MDConfig) for key in config_keys.keys(model)}
     assert units >= {"K", "fs", "ps", "1/ps", "GPa", "Angstrom", "eV", "eV/Angstrom", "GB"}
