@@ -88,8 +88,8 @@ DIALECTS: tuple[Dialect, ...] = ("metal", "cuda")
 
 #: Threads of a group that SIMD words act on.
 SIMD_WIDTH = 32
-#: Most threads of a block.
-MAX_THREADS = 1024
+#: Most threads of a block. A compiler may give a thread 255 registers, and a block has 65,536.
+MAX_THREADS = 256
 #: Most bytes of SHARED memory of a block (Metal's limit; CUDA's is larger).
 MAX_SHARED_BYTES = 32768
 #: Types of arrays, and the word for each in a body.

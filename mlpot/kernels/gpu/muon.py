@@ -17,7 +17,7 @@ from .dialect import literal
 from .generated import GeneratedKernel, running_dialect
 from .updates import CUDA_BYTES, METAL_BUFFERS
 
-THREADS = 512
+THREADS = 256
 #: Rows are filled up to a multiple of this, columns to one of `COLUMNS`.
 ROWS, COLUMNS = 64, 4
 
