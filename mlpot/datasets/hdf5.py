@@ -23,15 +23,14 @@ from .hdf5_layout import (
     COLUMNS,
     ENERGY,
     FORCES,
-    FORMAT,
     HVP_COLUMNS,
     HVPS,
     NEIGHBOR_COLUMNS,
     NEIGHBORS,
     POINTERS,
     STRESS,
-    VERSION,
     Column,
+    check_format,
 )
 from .table import N_ELEMENTS, FrameTable, as_compositions
 
@@ -67,21 +66,7 @@ class HDF5Dataset(Sequence[Frame]):
 
     def _open(self) -> None:
         attributes = self._file.attrs
-        if attributes.get("format") != FORMAT and "h5md" in self._file:
-            raise ValueError(
-                f"{self.path} is a trajectory of molecular dynamics (H5MD): read uncertain.extxyz "
-                "of a committee instead, or have the trajectory written as .extxyz"
-            )
-        if attributes.get("format") != FORMAT:
-            raise ValueError(
-                f"{self.path} is HDF5 but not a data set of mlpot; "
-                "convert the original with `mlpot convert`"
-            )
-        if int(attributes["version"]) > VERSION:
-            raise ValueError(
-                f"{self.path} has format version {attributes['version']}, this mlpot reads up to "
-                f"{VERSION}; upgrade mlpot"
-            )
+        check_format(self._file, self.path)
         try:
             self.provenance: dict[str, Any] = json.loads(attributes["provenance"])
             self._layout: tuple[Column, ...] = COLUMNS

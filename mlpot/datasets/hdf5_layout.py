@@ -40,6 +40,10 @@ Every array is chunked, compressed and carries a Fletcher-32 checksum that HDF5 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
 
 FORMAT = "mlpot-dataset"
 VERSION = 1
@@ -97,3 +101,26 @@ HVP_COLUMNS = (
 )
 #: Arrays with one row more than there are frames.
 POINTERS = ("atom_ptr", "neighbors/edge_ptr", "hvps/row_ptr")
+
+
+def check_format(file: h5py.File, path: Path) -> None:
+    """Refuse what is not a set of frames that this mlpot reads.
+
+    Raises:
+        ValueError: a trajectory, another file, or one of a newer mlpot; with what to do.
+    """
+    attributes: Any = file.attrs
+    if attributes.get("format") != FORMAT and "h5md" in file:
+        raise ValueError(
+            f"{path} is a trajectory of molecular dynamics (H5MD): read uncertain.extxyz of a "
+            "committee instead, or have the trajectory written as .extxyz"
+        )
+    if attributes.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} is HDF5 but not a data set of mlpot; convert the original with `mlpot convert`"
+        )
+    if int(attributes["version"]) > VERSION:
+        raise ValueError(
+            f"{path} has format version {attributes['version']}, this mlpot reads up to {VERSION}; "
+            "upgrade mlpot"
+        )

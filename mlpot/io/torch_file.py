@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .torch_pickle import STORAGES, Name, PickleError, load_plain
+from .torch_constructors import STORAGES, Name, PickleError
+from .torch_pickle import load_plain
 
 
 def read_torch(path: str | os.PathLike[str]) -> Any:

@@ -2,7 +2,8 @@
 
 A pickle is a program. This one is read with the standard library's list of opcodes and run on a
 stack that holds numbers, text, containers and arrays only: names of Python objects stay names, and
-what a name stands for is looked up in a table of the few constructors that weights need. Anything
+what a name stands for is looked up in a table of the few constructors that weights need
+(`torch_constructors`). Anything
 else is refused before it could mean something.
 """
 
@@ -10,50 +11,21 @@ from __future__ import annotations
 
 import pickletools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-#: dtype of every kind of storage.
-STORAGES = {
-    "DoubleStorage": "<f8",
-    "FloatStorage": "<f4",
-    "HalfStorage": "<f2",
-    "LongStorage": "<i8",
-    "IntStorage": "<i4",
-    "ShortStorage": "<i2",
-    "CharStorage": "i1",
-    "ByteStorage": "u1",
-    "BoolStorage": "?",
-}
-_NUMPY_DTYPES = {"f4", "f8", "f2", "i1", "i2", "i4", "i8", "u1", "b1"}
-
-
-class PickleError(ValueError):
-    """The pickle does something that weights do not need, or is damaged."""
-
-
-@dataclass(frozen=True)
-class Name:
-    """A Python object that a pickle names; never looked up."""
-
-    module: str
-    name: str
-
-
-@dataclass
-class _Array:
-    """A numpy array whose content comes in a later opcode."""
-
-    value: np.ndarray | None = None
-
-
-@dataclass
-class _DType:
-    name: str
-    order: str = "<"
-
+from .torch_constructors import (
+    BUILDERS,
+    ONLY_NAMED,
+    Array,
+    DType,
+    Name,
+    PickleError,
+    byte_order,
+    filled,
+    is_storage,
+)
 
 _MARK = object()
 
@@ -127,7 +99,7 @@ class _Machine:
 
     def named(self, module: Any, name: Any) -> None:
         known = Name(str(module), str(name))
-        if known not in _BUILDERS and not _is_storage(known) and known not in _ONLY_NAMED:
+        if known not in BUILDERS and not is_storage(known) and known not in ONLY_NAMED:
             raise PickleError(
                 f"the pickle asks for {known.module}.{known.name}, which no weights need: it was "
                 "not run. A file that wants this may be harmful"
@@ -136,16 +108,16 @@ class _Machine:
 
     def reduce(self) -> None:
         function, arguments = self.take(2)
-        if not isinstance(function, Name) or function not in _BUILDERS:
+        if not isinstance(function, Name) or function not in BUILDERS:
             raise PickleError("the pickle calls something that is no constructor of weights")
-        self.stack.append(_BUILDERS[function](*arguments))
+        self.stack.append(BUILDERS[function](*arguments))
 
     def build(self) -> None:
         target, state = self.take(2)
-        if isinstance(target, _Array):
-            target.value = _filled(state)
-        elif isinstance(target, _DType):
-            target.order = _order(state)
+        if isinstance(target, Array):
+            target.value = filled(state)
+        elif isinstance(target, DType):
+            target.order = byte_order(state)
         elif not isinstance(target, dict):
             raise PickleError("the pickle sets the state of something that has none")
         # The state of a dictionary is notes of PyTorch about its entries.
@@ -217,94 +189,9 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
 }
 
 
-def _is_storage(name: Name) -> bool:
-    return name.module in ("torch", "torch.storage") and name.name in STORAGES
-
-
-def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> np.ndarray:
-    """A tensor from its storage; sizes are checked against it before anything is made."""
-    if not isinstance(storage, np.ndarray) or storage.ndim != 1:
-        raise PickleError("a tensor has no storage")
-    shape, steps = tuple(map(int, size)), tuple(map(int, stride))
-    count = 1
-    for length in shape:
-        count *= length
-    if min((*shape, *steps, int(offset)), default=0) < 0 or len(shape) != len(steps):
-        raise PickleError(f"a tensor has the shape {shape} and the strides {steps}")
-    if count == 0:
-        return np.zeros(shape if max(shape) <= len(storage) else (0,), dtype=storage.dtype)
-    last = int(offset) + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
-    if last >= len(storage) or count > len(storage):
-        raise PickleError(
-            f"a tensor of the shape {shape} reaches beyond its storage of {len(storage)} numbers"
-        )
-    item = storage.dtype.itemsize
-    strides = tuple(step * item for step in steps)
-    return np.lib.stride_tricks.as_strided(storage[int(offset) :], shape, strides).copy()
-
-
-def _array(subtype: Any = None, shape: Any = None, code: Any = None) -> _Array:
-    return _Array()
-
-
-def _dtype(name: Any, *_: Any) -> _DType:
-    if name not in _NUMPY_DTYPES:
-        raise PickleError(f"an array has the dtype {name!r}; only plain numbers are read")
-    return _DType(name)
-
-
-def _order(state: Any) -> str:
-    order = state[1]
-    if order not in ("<", "|", "="):
-        raise PickleError(f"an array has the byte order {order!r}; only little-endian is read")
-    return "<"
-
-
-def _filled(state: Any) -> np.ndarray:
-    """Array of a numpy state (version, shape, dtype, Fortran order, bytes)."""
-    _, shape, dtype, fortran, content = state
-    if not isinstance(dtype, _DType) or not isinstance(content, bytes):
-        raise PickleError("an array has no plain content")
-    flat = np.frombuffer(content, dtype=f"{dtype.order}{dtype.name}")
-    return flat.reshape(tuple(map(int, shape)), order="F" if fortran else "C").copy()
-
-
-def _scalar(dtype: Any, content: Any) -> Any:
-    return _filled((1, (), dtype, False, content)).item()
-
-
-def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
-    if encoding not in ("latin1", "latin-1"):
-        raise PickleError(f"bytes are written in {encoding!r}")
-    return str(text).encode("latin-1")
-
-
-def _ordered_dict(*pairs: Any) -> dict:
-    if pairs and pairs != ([],):
-        raise PickleError("an ordered dictionary is made from something")
-    return {}
-
-
-_BUILDERS: dict[Name, Callable[..., Any]] = {
-    Name("collections", "OrderedDict"): _ordered_dict,
-    Name("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    Name("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
-    Name("torch", "device"): lambda *parts: str(parts[0]),
-    Name("numpy", "dtype"): _dtype,
-    Name("_codecs", "encode"): _encoded,
-}
-for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-    _BUILDERS[Name(_module, "_reconstruct")] = _array
-    _BUILDERS[Name(_module, "scalar")] = _scalar
-_ONLY_NAMED = {
-    Name("numpy", "ndarray"),
-    *(Name("torch", d) for d in ("float32", "float64", "int64")),
-}
-
-
 def _plain(value: Any) -> Any:
     """Unfinished arrays replaced by their values, without recursion (a list may hold itself)."""
-    if isinstance(value, _Array):
+    if isinstance(value, Array):
         return value.value
     seen: set[int] = set()
     waiting = [value]
@@ -320,7 +207,7 @@ def _plain(value: Any) -> Any:
         else:
             continue
         for key, entry in entries:
-            if isinstance(entry, _Array):
+            if isinstance(entry, Array):
                 container[key] = entry.value
             else:
                 waiting.append(entry)

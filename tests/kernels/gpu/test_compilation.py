@@ -2,87 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
 from unittest import mock
 
 import mlx.core as mx
-import numpy as np
 import pytest
+from imagined_gpu import FLOAT, call, imagined_gpu, scaled
 
 from mlpot import kernels
 from mlpot.kernels.gpu import (
     GeneratedKernel,
     code_cache,
     compilation,
-    compiled_together,
     generated,
     nvrtc,
 )
 from mlpot.kernels.gpu.cuda_text import kernel_text
 from mlpot.kernels.gpu.nvrtc import CannotCompileError, Code
-from mlpot.kernels.replay import Replayed
 
 pytestmark = pytest.mark.emulated
-
-FLOAT = mx.float32
-
-
-class ImaginedGPU:
-    """Records what MLX would be handed; every kernel gives ones.
-
-    Attributes:
-        precompiled: arguments of each call of ``mx.fast.precompiled_cuda_kernel``.
-        by_mlx: names of kernels that ``mx.fast.cuda_kernel`` was given.
-    """
-
-    def __init__(self) -> None:
-        self.precompiled: list[dict] = []
-        self.by_mlx: list[str] = []
-
-    def run(self, **arguments):
-        self.precompiled.append(arguments)
-        return self._ones(**arguments)
-
-    def make(self, *, name, **_):
-        self.by_mlx.append(name)
-        return self._ones
-
-    def _ones(self, *, output_shapes, output_dtypes, **_):
-        return [mx.ones(s, d) for s, d in zip(output_shapes, output_dtypes, strict=True)]
 
 
 @pytest.fixture
 def gpu(monkeypatch, tmp_path):
-    monkeypatch.setenv("MLPOT_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("MLPOT_NVRTC", raising=False)
-    imagined = ImaginedGPU()
-    info = {"compute_capability_major": 9, "compute_capability_minor": 0}
-    with contextlib.ExitStack() as stack:
-        for place, name, value in (
-            (mx.cuda, "is_available", lambda: True),
-            (mx.metal, "is_available", lambda: False),
-            (mx, "device_info", lambda *_: info),
-            (mx.fast, "precompiled_cuda_kernel", imagined.run),
-            (mx.fast, "cuda_kernel", imagined.make),
-        ):
-            stack.enter_context(mock.patch.object(place, name, value))
-        compilation.device_architecture.cache_clear()
-        compilation.forget()
+    with imagined_gpu(monkeypatch, tmp_path) as imagined:
         yield imagined
-    compilation.device_architecture.cache_clear()
-    compilation.forget()
-
-
-def scaled(factor: float = 2.0, long: bool = False) -> GeneratedKernel:
-    body = f"if (GLOBAL_X < x_shape[0]) out[GLOBAL_X] = {factor}f * x[GLOBAL_X];"
-    body += "// a comment\n" * (compilation.SHORT_TEXT // 10) if long else ""
-    return GeneratedKernel("scaled", ["x"], ["out"], body)
-
-
-def call(kernel: GeneratedKernel, n: int = 5) -> mx.array:
-    return kernel([mx.ones((n,))], [(n,)], [FLOAT], blocks=1, threads=32)[0]
 
 
 def test_parameters_of_the_text_and_sizes_behind_them():
@@ -282,79 +225,3 @@ def test_names_that_mlx_keeps_kernels_by_differ_with_types(gpu, monkeypatch):
     for dtype in (FLOAT, mx.int32):
         kernel([mx.ones((1,), dtype)], [(1,)], [dtype], 1, 32)
     assert len(set(gpu.by_mlx)) == 2
-
-
-def test_missing_kernels_are_compiled_together(gpu):
-    makers = [scaled(factor, long=True) for factor in (1.0, 2.0, 3.0)]
-    threads, traces = set(), []
-    real = nvrtc.compile_text
-    both = threading.Barrier(2, timeout=30)
-
-    def compile_text(*arguments):
-        if len(threads) < 2:
-            threads.add(threading.get_ident())
-            both.wait()  # until another thread compiles too
-        return real(*arguments)
-
-    def total():
-        traces.append(None)
-        return sum((call(kernel) for kernel in makers), mx.zeros(()))
-
-    with (
-        mock.patch.object(nvrtc, "compile_text", compile_text),
-        mock.patch.object(os, "cpu_count", return_value=2),
-    ):
-        found = compiled_together(total)
-    assert np.array(found).tolist() == [3.0] * 5
-    assert len(traces) == 2 and len(threads) == 2
-    assert len(gpu.precompiled) == 3  # of the second time; at first MLX's were taken
-    assert compilation.status().compiled == 3
-    compilation.forget()
-    compiled_together(total)
-    assert len(traces) == 3 and compilation.status().from_disk == 3
-
-
-def test_short_kernels_are_there_at_once(gpu):
-    traces = []
-
-    def function():
-        traces.append(None)
-        return call(scaled())
-
-    compiled_together(function)
-    assert len(traces) == 1 and len(gpu.precompiled) == 1
-
-
-def test_within_another_the_outer_one_decides(gpu):
-    kernel = scaled(long=True)
-    traces = []
-
-    def inner():
-        traces.append(None)
-        return call(kernel)
-
-    compiled_together(lambda: compiled_together(inner))
-    assert len(traces) == 2
-
-
-def test_what_it_wraps_is_called_plainly_without_a_gpu():
-    assert compiled_together(lambda a, b: a - b, 5, 3) == 2
-
-
-def test_recorded_functions_compile_together(gpu):
-    kernel = scaled(long=True)
-    replayed = Replayed(lambda arrays: {"out": call(kernel) + arrays["x"]})
-    for _ in range(2):
-        found = replayed({"x": mx.ones((5,))})["out"]
-        assert np.array(found).tolist() == [2.0] * 5
-    assert replayed.n_traces == 1 and len(gpu.precompiled) == 1
-
-
-def test_a_failure_in_the_function_leaves_nothing_behind(gpu):
-    def wrong():
-        raise ValueError("as it is")
-
-    with pytest.raises(ValueError, match="as it is"):
-        compiled_together(wrong)
-    call(scaled(long=True))
-    assert len(gpu.precompiled) == 1
