@@ -15,10 +15,9 @@ from typing import Any
 
 import mlx.core as mx
 
+from .changes import Arrays, ChangeFunctions, Changes, Terms, terms
 from .edge_tangents import moved_edges
 from .primitive import CustomFunction, as_tuple, fixed
-
-Arrays = Mapping[str, mx.array]
 
 #: ``evaluate(targets, arrays, index)``: the gradients of T to each target, values only.
 Evaluate = Callable[[tuple[str, ...], Arrays, Sequence[mx.array]], Sequence[mx.array]]
@@ -60,6 +59,7 @@ class MultilinearForm:
         joint: groups of roles whose gradients are computed in one evaluation where they are
             wanted together, as in the rules of differentiation.
         on_edges: roles with one row for each edge of the list that ``index`` begins with.
+        changes: computes sums of gradients in one evaluation, if there is such a thing.
     """
 
     def __init__(
@@ -68,11 +68,13 @@ class MultilinearForm:
         evaluate: Evaluate,
         joint: Sequence[Sequence[str]] = (),
         on_edges: Sequence[str] = (),
+        changes: Changes | None = None,
     ) -> None:
         self.roles = tuple(roles)
         self._evaluate = evaluate
         self._joint = [frozenset(group) for group in joint]
         self._on_edges = frozenset(on_edges)
+        self._changes = None if changes is None else ChangeFunctions(changes, self)
         self._functions: dict[tuple[str, ...], Callable] = {}
 
     def gradient(self, target: str, arrays: Arrays, index: Sequence[mx.array] = ()) -> mx.array:
@@ -103,20 +105,19 @@ class MultilinearForm:
             place.append((call, target))
         for call in calls:
             call.targets = tuple(role for role in self.roles if role in call.targets)
-            given = [call.arrays[role] for role in self._needed(call.targets)]
+            given = [call.arrays[role] for role in self.needed(call.targets)]
             call.results = as_tuple(self._function(call.targets)(*given, *index))
         return [call.results[call.targets.index(target)] for call, target in place]
 
-    def _needed(self, targets: tuple[str, ...]) -> tuple[str, ...]:
+    def needed(self, targets: tuple[str, ...]) -> tuple[str, ...]:
+        """The roles that gradients to these are a function of."""
         return tuple(role for role in self.roles if len(targets) > 1 or role not in targets)
 
-    def _sums(
-        self, terms: Sequence[Sequence[tuple[str, Arrays]]], index: Sequence[mx.array]
-    ) -> list[Any]:
+    def sums(self, wanted: Terms, index: Sequence[mx.array]) -> list[Any]:
         """For each entry the sum of its gradients; None where it has none."""
-        values = iter(self._compute([term for entry in terms for term in entry], index))
+        values = iter(self._compute([term for entry in wanted for term in entry], index))
         sums: list[Any] = []
-        for entry in terms:
+        for entry in wanted:
             total = None
             for _ in entry:
                 value = next(values)
@@ -136,12 +137,10 @@ class MultilinearForm:
         Tangents of edges that are zero but on a few are taken over these alone.
         """
 
-        def sums(arrays: Arrays, given: Mapping[str, mx.array], index: Sequence[mx.array]):
-            terms = [
-                [(target, {**arrays, role: t}) for role, t in given.items() if role != target]
-                for target in targets
-            ]
-            return self._sums(terms, index)
+        def sums(arrays: Arrays, given: Arrays, index: Sequence[mx.array]) -> list[Any]:
+            if self._changes and given:
+                return self._changes(targets, arrays, given, index)
+            return self.sums(terms(targets, arrays, given), index)
 
         local = {role: t for role, t in given.items() if role in self._on_edges}
         moved = moved_edges(index[0].shape[0]) if local else None
@@ -162,7 +161,7 @@ class MultilinearForm:
         """The gradients to the targets as a function of the roles they need, then indices."""
         if targets in self._functions:
             return self._functions[targets]
-        needed = self._needed(targets)
+        needed = self.needed(targets)
         n_arrays = len(needed)
 
         @CustomFunction
@@ -180,7 +179,7 @@ class MultilinearForm:
                 [(role, {**arrays, target: c}) for target, c in given.items() if target != role]
                 for role in needed
             ]
-            return (*self._sums(terms, index), *(mx.zeros_like(i) for i in index))
+            return (*self.sums(terms, index), *(mx.zeros_like(i) for i in index))
 
         @function.jvp
         def _(primals, tangents):

@@ -11,6 +11,7 @@ the edges, on GPUs that to x too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import mlx.core as mx
 from jaxtyping import Float, Int
@@ -90,8 +91,36 @@ def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> Multilinea
         return reference(targets, a, edges, rows)
 
     roles = ("x", "y", "h", "table", "out")
-    forms[key] = MultilinearForm(roles, evaluate, [_JOINT[device]], on_edges=("y", "h"))
+    changes = _Changes(spec, n_coefficients, n_rows) if device == "cpu" else None
+    forms[key] = MultilinearForm(
+        roles, evaluate, [_JOINT[device]], on_edges=("y", "h"), changes=changes
+    )
     return forms[key]
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Changes of the maps by native kernels."""
+
+    spec: ConvolutionSpec
+    n_coefficients: int
+    n_rows: int
+
+    def takes(self, targets: tuple[str, ...], arrays: Arrays, changes: Arrays) -> bool:
+        if targets not in native.CHANGE_TARGETS or "table" in changes:
+            return False
+        given = (*arrays.values(), *changes.values())
+        offers = (("native", lambda: native.refusal(*given)),)
+        name = f"radial_convolution.changes.{'_'.join(targets)}"
+        return dispatch.choose(name, offers) == "native"
+
+    def __call__(
+        self, targets: tuple[str, ...], arrays: Arrays, changes: Arrays, index: Sequence[mx.array]
+    ) -> list[mx.array]:
+        edges = EdgeIndex(*index[:_N_EDGE_ARRAYS])
+        rows = index[_N_EDGE_ARRAYS] if len(index) > _N_EDGE_ARRAYS else None
+        sizes = (self.n_coefficients, self.n_rows)
+        return native.radial_changes(self.spec, targets, arrays, changes, edges, rows, *sizes)
 
 
 def radial_convolution(

@@ -19,7 +19,14 @@ from .loader import (
     switched_off,
     why_not,
 )
-from .radial_values import RADIAL_ROLES, RADIAL_TARGETS, edge_weights, radial_convolution
+from .radial_values import (
+    CHANGE_TARGETS,
+    RADIAL_ROLES,
+    RADIAL_TARGETS,
+    edge_weights,
+    radial_changes,
+    radial_convolution,
+)
 from .values import (
     CONVOLUTION_MAPS,
     ELEMENTARY_FUNCTIONS,
@@ -32,6 +39,7 @@ from .values import (
 )
 
 __all__ = [
+    "CHANGE_TARGETS",
     "CONVOLUTION_MAPS",
     "ELEMENTARY_FUNCTIONS",
     "RADIAL_ROLES",
@@ -52,6 +60,7 @@ __all__ = [
     "item_product",
     "locate",
     "num_threads",
+    "radial_changes",
     "radial_convolution",
     "refusal",
     "segment_sum",

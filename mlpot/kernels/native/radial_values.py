@@ -16,6 +16,8 @@ from .values import native_module, native_plan
 #: Roles of the convolution, and the groups of them that a kernel gives the gradients to.
 RADIAL_ROLES = ("x", "y", "h", "table", "out")
 RADIAL_TARGETS = (("out",), ("x",), ("y",), ("h",), ("y", "h"), ("table",))
+#: Those whose changes have a kernel.
+CHANGE_TARGETS = (("out",), ("x",), ("y", "h"))
 
 
 def radial_convolution(
@@ -52,6 +54,46 @@ def radial_convolution(
     given = [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets]
     return native_module().radial_convolution(
         native_plan(spec), "_".join(targets), [*given, *index], n_coefficients, n_rows
+    )
+
+
+def radial_changes(
+    spec: ConvolutionSpec,
+    targets: tuple[str, ...],
+    arrays: Mapping[str, mx.array],
+    changes: Mapping[str, mx.array],
+    edges: EdgeIndex,
+    rows: mx.array | None,
+    n_coefficients: int,
+    n_rows: int,
+) -> list[mx.array]:
+    """How gradients of `radial_convolution` change with their arguments, in one pass.
+
+    Args:
+        spec: the paths.
+        targets: one of ``CHANGE_TARGETS``.
+        arrays: as of `radial_convolution`.
+        changes: for some of the roles x, y, h and out, no single target among them, arrays of the
+            same shapes.
+        edges: edge list sorted by receiver.
+        rows: as of `radial_convolution`.
+        n_coefficients: columns of h.
+        n_rows: rows of the table.
+
+    Returns:
+        For each target the sum over ``changes`` of the gradient with this role replaced; without
+        the target's own role.
+    """
+    index = [
+        *(edges.senders, edges.receivers, edges.receiver_ptr),
+        *(edges.sender_perm, edges.sender_ptr),
+        *([] if rows is None else [rows]),
+    ]
+    given = [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets]
+    changed = [role for role in RADIAL_ROLES if role in changes]
+    given += [changes[role] for role in changed]
+    return native_module().radial_changes(
+        native_plan(spec), "_".join(targets), changed, [*given, *index], n_coefficients, n_rows
     )
 
 

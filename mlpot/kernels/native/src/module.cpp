@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "change_primitive.h"
 #include "item_module.h"
 #include "linear_primitive.h"
 #include "primitives.h"
@@ -39,6 +40,23 @@ mlpot::RadialConvolution::Target target_named(const std::string& name) {
   for (const auto& [key, value] : all)
     if (name == key) return value;
   throw std::invalid_argument("no map of a convolution with a table is named " + name);
+}
+
+mlpot::RadialChanges::Changed changes_named(const std::vector<std::string>& names) {
+  mlpot::RadialChanges::Changed changed{};
+  for (const std::string& name : names) {
+    if (name == "x")
+      changed.x = true;
+    else if (name == "y")
+      changed.y = true;
+    else if (name == "h")
+      changed.h = true;
+    else if (name == "out")
+      changed.out = true;
+    else
+      throw std::invalid_argument("changes are not known of " + name);
+  }
+  return changed;
 }
 
 mlpot::BlockLinear::Target linear_target_named(const std::string& name) {
@@ -93,6 +111,16 @@ NB_MODULE(_mlpot_native, m) {
                                               {n_coefficients, n_rows}, arrays, cpu_stream(s));
       },
       "plan"_a, "target"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a, "stream"_a = nb::none());
+  m.def(
+      "radial_changes",
+      [](std::shared_ptr<mlpot::Plan> plan, const std::string& target,
+         const std::vector<std::string>& changed, const std::vector<mx::array>& arrays,
+         int n_coefficients, int n_rows, mx::StreamOrDevice s) {
+        return mlpot::RadialChanges::make(plan, target_named(target), changes_named(changed),
+                                          {n_coefficients, n_rows}, 0, arrays, cpu_stream(s));
+      },
+      "plan"_a, "target"_a, "changed"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a,
+      "stream"_a = nb::none());
   m.def(
       "edge_weights",
       [](const std::string& target, const std::vector<mx::array>& arrays, int n_coefficients,

@@ -44,6 +44,28 @@ struct RadialTable {
     }
   }
 
+  // combine for several sets of coefficients, w[i] with h[i] in place of h. An edge's rows are read
+  // for two sets at a time, and for all before those of the next edge.
+  void combine_sets(int n_edges, const int64_t* e, int n_sets, const T* const* h_sets,
+                    T* const* w) const {
+    if (!rows || n_coefficients != kHermite) {
+      for (int i = 0; i < n_sets; i++) {
+        RadialTable one = *this;
+        one.h = h_sets[i];
+        one.combine(n_edges, e, w[i]);
+      }
+      return;
+    }
+    for (int q = 0; q < n_edges; q++) {
+      const auto b = [&](int i) { return h_sets[i] + e[q] * kHermite; };
+      const auto to = [&](int i) { return w[i] + q * stride(); };
+      const T *t = rows_of(e[q]), *next = rows_of(e[std::min(q + 1, n_edges - 1)]);
+      int i = 0;
+      for (; i + 2 <= n_sets; i += 2) combine_two(t, next, b(i), b(i + 1), to(i), to(i + 1));
+      if (i < n_sets) combine_one<kHermite>(t, next, b(i), to(i));
+    }
+  }
+
   // h_bar[m] = sum over columns of w_bar table[rows[e] + m].
   void adjoint_to_h(int64_t e, const T* w_bar, T* h_bar) const {
     const T* t = rows_of(e);
@@ -82,19 +104,33 @@ struct RadialTable {
       if constexpr (M > 0) {
         MLPOT_UNROLL
         for (int m = 0; m < M; m++) __builtin_prefetch(next + m * n_weights + c);
-        V even = load(t + c, n_lanes) * b[0], odd = load(t + n_weights + c, n_lanes) * b[1];
+        // From zero, as in combine_two: which product is fused with which sum is not left open.
+        V sum[2] = {};
         MLPOT_UNROLL
-        for (int m = 2; m < M; m += 2) {
-          even += load(t + m * n_weights + c, n_lanes) * b[m];
-          odd += load(t + (m + 1) * n_weights + c, n_lanes) * b[m + 1];
-        }
-        S::store(w + c, even + odd);
+        for (int m = 0; m < M; m++) sum[m % 2] += load(t + m * n_weights + c, n_lanes) * b[m];
+        S::store(w + c, sum[0] + sum[1]);
       } else {
         V sum = {};
         for (int64_t m = 0; m < n_coefficients; m++)
           sum += load(t + m * n_weights + c, n_lanes) * b[m];
         S::store(w + c, sum);
       }
+    });
+  }
+
+  __attribute__((noinline)) void combine_two(const T* t, const T* next, const T* b0, const T* b1,
+                                             T* w0, T* w1) const {
+    for_columns([&](int64_t c, int n_lanes) {
+      V sum[2][2] = {};
+      MLPOT_UNROLL
+      for (int m = 0; m < kHermite; m++) {
+        __builtin_prefetch(next + m * n_weights + c);
+        const V row = load(t + m * n_weights + c, n_lanes);
+        sum[0][m % 2] += row * b0[m];
+        sum[1][m % 2] += row * b1[m];
+      }
+      S::store(w0 + c, sum[0][0] + sum[0][1]);
+      S::store(w1 + c, sum[1][0] + sum[1][1]);
     });
   }
 
