@@ -19,6 +19,10 @@ from .radial_edges import RadialEdges, RadialEmbedding
 from .radial_strategy import Strategy
 from .radial_table import RadialTable
 
+#: Edges up to which radial networks are evaluated together on GPUs, which then wait for the host;
+#: with more the arrays of all layers would be in memory at once.
+FEW_EDGES = 2**16
+
 
 def scalars(n: int) -> o3.Irreps:
     """n x 0e."""
@@ -259,12 +263,26 @@ class NequIPBackbone(mlx.nn.Module):
         attributes = species * math.sqrt(species.shape[1])
         features = attributes if self.embedding is None else self.embedding(attributes)
         edge_harmonics = harmonics(self._harmonics, vectors)
-        basis = RadialEdges(self.radial, kernels.lengths(vectors), self.radial_strategy)
+        basis = RadialEdges(
+            self.radial,
+            kernels.lengths(vectors),
+            self.radial_strategy,
+            networks=self._together(vectors.shape[0]),
+        )
         for layer in self.layers:
             features = layer(features, attributes, edges, edge_harmonics, basis)
             if hidden is not None:
                 hidden.append((layer.irreps_out, features))
         return self.readout(features)[:, 0]
+
+    def _together(self, n_edges: int) -> list[nn.FullyConnectedNet]:
+        """Radial networks to evaluate together: few launches for few edges on GPUs."""
+        networks = [layer.radial for layer in self.layers]
+        on_gpu = mx.default_device().type == mx.DeviceType.gpu
+        if not on_gpu or not 0 < n_edges <= FEW_EDGES or networks[0].n_layers < 2:
+            return []
+        alike = [network for network in networks if networks[0].alike(network)]
+        return alike if len(alike) > 1 else []
 
     def _functions(self, length: Float[mx.array, " n"]) -> Float[mx.array, "n n_basis"]:
         return self.basis(length)

@@ -10,6 +10,7 @@ import mlx.core as mx
 from jaxtyping import Float, Int
 
 from mlpot import kernels
+from mlpot.nn import FullyConnectedNet, hidden_together
 
 from .radial_grid import RadialGrid
 from .radial_strategy import Strategy
@@ -86,13 +87,16 @@ class RadialEdges:
         length: (n_edges,), Angstrom.
         strategy: where weights come from.
         kinds: (n_edges,) int32, kind of each edge where there are several.
+        networks: radial networks that are evaluated together when one of them is.
     """
 
     embedding: RadialEmbedding
     length: Float[mx.array, " n_edges"]
     strategy: Strategy = "auto"
     kinds: Int[mx.array, " n_edges"] | None = None
+    networks: Sequence[FullyConnectedNet] = ()
     _scalars: mx.array | None = None
+    _hidden: list[mx.array] | None = None
     _located: dict = field(default_factory=dict)
 
     @property
@@ -105,6 +109,15 @@ class RadialEdges:
         if self._scalars is None:
             self._scalars = self.embedding.on_edges(self.length, self.kinds)
         return self._scalars
+
+    def exact(self, network: FullyConnectedNet) -> Float[mx.array, "n_edges n_weights"]:
+        """What a network makes of the edges."""
+        places = [k for k, one in enumerate(self.networks) if one is network]
+        if not places:
+            return network(self.scalars())
+        if self._hidden is None:
+            self._hidden = hidden_together(self.networks, self.scalars())
+        return self._hidden[places[0]] @ network.last_matrix()
 
     def located(self, grid: RadialGrid) -> tuple[mx.array, mx.array]:
         """First row of the table (n_edges,) int32 and powers (n_edges, 6) of each edge."""

@@ -239,11 +239,11 @@ class RadialTable:
         """
         if not isinstance(edges, RadialEdges):
             return network(edges)
-        if edges.n_edges == 0 or edges.strategy == "exact":
+        if edges.n_edges == 0:
             return network(edges.scalars())
-        found = self._table(network, edges)
+        found = None if edges.strategy == "exact" else self._table(network, edges)
         if found is None:
-            return network(edges.scalars())
+            return edges.exact(network)
         grid, table = found
         rows, powers = edges.located(grid)
         return TableWeights(powers, table, rows)

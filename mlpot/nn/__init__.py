@@ -6,7 +6,7 @@ from .bessel import bessel, sinc, sine_bessel
 from .cutoffs import cosine_cutoff, polynomial_cutoff, smooth_cutoff, xplor_cutoff
 from .dropout import Dropout
 from .extract import Extract, ExtractIr, Identity
-from .fully_connected_net import FullyConnectedNet
+from .fully_connected_net import FullyConnectedNet, hidden_together
 from .gate import Gate
 from .norm_activation import NormActivation
 from .normalization_constants import activation_constant
@@ -29,6 +29,7 @@ __all__ = [
     "activation_constant",
     "bessel",
     "cosine_cutoff",
+    "hidden_together",
     "polynomial_cutoff",
     "sinc",
     "sine_bessel",

@@ -145,6 +145,14 @@ class FullyConnectedNet(mlx.nn.Module):
                 x, first, second = act(x), f1 * first, f2 * first * first + f1 * second
         return x, first, second
 
+    def alike(self, other: FullyConnectedNet) -> bool:
+        """Whether another network differs in its numbers and in its last layer alone."""
+        return (
+            self.hs[:-1] == other.hs[:-1]
+            and self.act == other.act
+            and self._scales[:-1] == other._scales[:-1]
+        )
+
     def last_matrix(self) -> Float[mx.array, "h_last h_out"]:
         """The last layer's matrix, its normalisation included.
 
@@ -173,3 +181,26 @@ class FullyConnectedNet(mlx.nn.Module):
 
     def _extra_repr(self) -> str:
         return " -> ".join(str(h) for h in self.hs)
+
+
+def hidden_together(
+    networks: Sequence[FullyConnectedNet], x: Float[mx.array, "n h_in"]
+) -> list[Float[mx.array, "n h_last"]]:
+    """`FullyConnectedNet.hidden` of several networks, by products of stacks of matrices.
+
+    Args:
+        networks: alike, see `FullyConnectedNet.alike`.
+        x: inputs of all of them.
+
+    Returns:
+        One array for each network.
+    """
+    first, n, count = networks[0], x.shape[0], len(networks)
+    h = x[None]
+    for i in range(first.n_layers - 1):
+        scale, activated = first._scales[i]
+        weights = [network[f"layer{i}"].weight.astype(x.dtype) for network in networks]
+        h = h @ (mx.stack(weights) * scale)
+        if activated:
+            h = first._activated(h.reshape(count * n, -1), i).reshape(count, n, -1)
+    return split(h.reshape(count * n, -1), [n] * count, axis=0)

@@ -8,7 +8,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from mlpot import graph, o3
-from mlpot.models import NequIPConfig, Potential, PotentialConfig
+from mlpot.models import NequIPConfig, Potential, PotentialConfig, nequip
 from mlpot.models.nequip import RadialBasis, RMSLayerNorm
 from mlpot.testing import available_backends, run_battery
 
@@ -124,3 +124,34 @@ def test_what_does_not_fit_together_is_refused():
         small(envelope="xplor", xplor_on=3.0)
     with pytest.raises(ValueError, match="no 0e channels"):
         NequIPConfig(irreps="4x1o")
+
+
+@pytest.mark.parametrize("options", [{}, {"radial_neurons": [8, 8, 8]}])
+def test_radial_networks_together(options, monkeypatch):
+    """As on GPUs: energies, gradients of slopes to weights, and products are the same."""
+    rng = np.random.default_rng(1)
+    one = graph.build([1, 8, 1, 8], rng.uniform(-1.2, 1.2, (4, 3)), cutoff=3.0, dtype=mx.float64)
+    found = []
+    for device in (mx.cpu, mx.gpu):
+        potential = small(layers=3, radial="exact", **options)
+        with mx.stream(mx.cpu):
+            potential.set_dtype(mx.float64)
+            parameters = potential.trainable_parameters()
+
+            def loss(parameters, potential=potential):
+                potential.update(parameters)
+                slope = mx.grad(lambda r: potential.node_energies(one, r).sum())
+                return (slope(one.edge_vectors()) ** 2).sum()
+
+            with monkeypatch.context() as patch:
+                patch.setattr(nequip.mx, "default_device", lambda device=device: mx.Device(device))
+                assert len(potential.network._together(one.n_edges)) == (
+                    3 if device == mx.gpu else 0
+                )
+                assert not potential.network._together(10**6)
+                value, slopes = mx.value_and_grad(loss)(parameters)
+            mx.eval(value, slopes)
+        found.append([np.array(array) for _, array in tree_flatten(slopes)] + [np.array(value)])
+    assert np.abs(found[0][-1]).max() > 1e-6
+    for plain, together in zip(*found, strict=True):
+        np.testing.assert_allclose(together, plain, rtol=1e-9, atol=1e-11 * np.abs(plain).max())
