@@ -88,6 +88,11 @@ def takes_table(
     return backend in IN_TRAINING and n_edges >= EDGES_PER_INTERVAL * n_rows / 6
 
 
+def trains_with_tables(asked: Strategy) -> bool:
+    """Whether weights can come from tables while parameters are traced, as in training, here."""
+    return asked == "table" or (asked == "auto" and _backend() in IN_TRAINING)
+
+
 def _backend() -> str:
     """The kernels of this machine and device, whatever is asked for in `kernels.use`.
 

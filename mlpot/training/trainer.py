@@ -13,6 +13,7 @@ import numpy as np
 
 from mlpot.datasets import Batch, closest_pair
 from mlpot.io import save
+from mlpot.models.radial_strategy import trains_with_tables
 
 from .ahead import ahead, grouped
 from .average import decay_at
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from mlpot.models import Potential
 
 _AGREE_EVERY = 10  # batches after which several processes ask each other whether to stop
+#: Seconds after which the end of an epoch is saved: epochs of small systems on a GPU take a tenth
+#: of a second, and what is lost by a kill is computed again, bit by bit.
+_SAVE_EVERY = 2.0
 
 
 class Trainer:
@@ -88,6 +92,8 @@ class Trainer:
         self.progress = Progress(shifts={str(z): shift for z, shift in data.shifts.items()})
         self._digest = data.digest()
         self._closest: float | None = None
+        self._saved = -math.inf  # time.monotonic()
+        self._saved_step = -1
 
     @property
     def steps_per_epoch(self) -> int:
@@ -124,6 +130,8 @@ class Trainer:
                     self._epoch(view, watch)
                     self._validate(view)
                     self._stop_if(watch)
+                if self._saved_step != self.progress.step:
+                    self.save()
             except OSError as error:
                 raise OSError(
                     f"{error}\nThe last state that was saved is good. Make room if the disk is "
@@ -133,16 +141,17 @@ class Trainer:
 
     def _epoch(self, view: ProgressView, watch: SignalWatch) -> None:
         progress = self.progress
-        began = saved = time.monotonic()
+        began = time.monotonic()
         if self.ranks.size > 1:
             # Machines of different kinds may round differently: nothing may add up.
             self.state.load(self.ranks.share_arrays(self.state.arrays))
         self.state.put()
         self.objective.weights = self._weights(progress.epoch + 1)
-        if progress.batch == 0:
+        if progress.batch == 0 and trains_with_tables(self.potential.network.radial_strategy):
             # Weights that have become sharper functions of the distance need finer tables.
             progress.radial_intervals = self.potential.needed_radial_intervals()
             self.potential.set_radial_intervals(progress.radial_intervals)
+        first = began
         batches = ahead(self.train_batches.epoch(progress.epoch, start=progress.batch))
         for parts in grouped(batches, self.config.accumulation_steps):
             loss = self._step(parts)
@@ -154,9 +163,8 @@ class Trainer:
                 self.ranks.size == 1 or progress.batch % _AGREE_EVERY == 0
             ):
                 self._stop_if(watch)
-                if now - saved > 60 * self.config.save_minutes:
+                if now - max(self._saved, first) > 60 * self.config.save_minutes:
                     self.save()
-                    saved = now
 
     def _step(self, batches: Sequence[Batch]) -> float:
         progress = self.progress
@@ -197,7 +205,8 @@ class Trainer:
         progress.sums, progress.gradient_norm = no_sums(), 0.0
         # A line without its checkpoint is dropped on going on; the other way round it would lack.
         self.folder.add_metrics(row)
-        self.save()
+        if time.monotonic() - self._saved > _SAVE_EVERY:
+            self.save()
         view.epoch(row, better)
 
     def _weights(self, epoch: int | None) -> tuple[float, ...]:
@@ -238,6 +247,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write ``last.safetensors``; the one before is kept."""
+        self._saved, self._saved_step = time.monotonic(), self.progress.step
         self.progress.schedule = self.schedule.state()
         if not self.folder.writes:
             return

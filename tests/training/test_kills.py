@@ -67,10 +67,13 @@ def test_a_disk_that_fills_up(tmp_path, monkeypatch):
 
 def test_long_epochs_are_saved_in_between(tmp_path, monkeypatch):
     write_data(tmp_path)
-    saved = []
-    monkeypatch.setattr(
-        training.trainer.Trainer, "save", lambda self: saved.append(self.progress.step)
-    )
+    saved, really_save = [], training.trainer.Trainer.save
+
+    def save(self):
+        saved.append(self.progress.step)
+        really_save(self)
+
+    monkeypatch.setattr(training.trainer.Trainer, "save", save)
     keys = {"max_num_epochs": 1, "batch_size": 2, "save_minutes": 1e-9}
     training.train(load_config(write_config(tmp_path, **keys)))
     assert saved == [0, 1, 2, 3, 4, 5, 6]
