@@ -8,6 +8,7 @@ import pytest
 from emulated_gpu import assert_close, emulated_gpu
 
 from mlpot import derivatives, graph, kernels, models
+from mlpot.kernels.edge_tangents import moved_edges
 
 pytestmark = pytest.mark.emulated
 
@@ -45,3 +46,35 @@ def test_energy_and_forces():
     ran = {choice.primitive.split(".")[0] for choice in report if choice.backend == "metal"}
     assert ran >= {"harmonics", "gather", "segment_sum", "block_linear", "gate", "length"}
     assert len(device.kernels) > 10
+
+
+def test_products_with_few_moved_atoms():
+    """Tangents of the edges of one atom alone, as rows of Hessians and phonons have them."""
+    config = models.PotentialConfig(
+        numbers=[1, 8],
+        cutoff=1.5,
+        avg_num_neighbors=2.0,
+        model={"name": "v2106", "channels": 4, "layers": 1, "lmax": 1, "radial_neurons": [8]},
+    )
+    potential = models.Potential(config)
+    rng = np.random.default_rng()
+    chain = np.arange(8)[:, None] * [1.0, 0, 0] + rng.normal(scale=0.05, size=(8, 3))
+    vectors = np.zeros((2, 8, 3))
+    vectors[:, 2] = rng.normal(size=(2, 3))
+
+    def products(dtype) -> np.ndarray:
+        structure = graph.build(np.tile([8, 1], 4), chain, cutoff=1.5, dtype=dtype)
+        with kernels.edge_tangents(structure.edges, vectors.any(axis=(0, 2))):
+            assert moved_edges(structure.n_edges) is not None
+        return derivatives.hvps(potential, structure, vectors, chunk=2)
+
+    with emulated_gpu():
+        kernels.clear_report()
+        found = products(mx.float32)
+        report = kernels.report()
+    potential.set_dtype(mx.float64)
+    with kernels.use("reference"):
+        wanted = products(mx.float64)
+    assert np.abs(found - wanted).max() < 2e-5 * np.abs(wanted).max()
+    ran = {c.primitive: c.calls for c in report if c.backend == "metal"}
+    assert any(name.startswith(("radial_convolution", "convolution")) for name in ran)
