@@ -79,6 +79,17 @@ _ADVANCE = (
     + "".join(f"        kicked[3 * INDEX(i) + {c}] = w{c};\n" for c in range(3))
 )
 _STORE = "".join(f"        kicked[3 * INDEX(i) + {c}] = w{c};\n" for c in range(3))
+_SHAKE = (
+    "        const int p = 5 * owner[i];\n"
+    "        const float root = inverse[i] > 0.0f ? SQRT(inverse[i]) * bath[p + 3] : 0.0f;\n"
+    + "".join(
+        f"        const float s{c} = v{c} - bath[p + {c}];\n"
+        f"        moved[3 * INDEX(i) + {c}] = positions[3 * INDEX(i) + {c}] + factors[0] * s{c};\n"
+        f"        const float w{c} = factors[1] * s{c}\n"
+        f"            + factors[2] * root * noise[3 * INDEX(i) + {c}];\n"
+        for c in range(3)
+    )
+)
 _FINISH = "        const int p = 4 * owner[i];\n" + "".join(
     f"        kicked[3 * INDEX(i) + {c}] = last[p] * (v{c} - last[p + {1 + c}]);\n"
     for c in range(3)
@@ -98,6 +109,11 @@ _KERNELS = {
         ["velocities", "forces", "masses", "inverse", "owner", "plan"],
         ["kicked", "sums"],
         _PUSH + _KICK + _STORE + _SQUARES.format(v="w"),
+    ),
+    "md_shake": (
+        ["velocities", "positions", "noise", "masses", "inverse", "owner", "bath", "factors"],
+        ["kicked", "moved", "sums"],
+        _SHAKE + _STORE + _SQUARES.format(v="w"),
     ),
     "md_finish": (["velocities", "owner", "last"], ["kicked"], _FINISH),
 }
@@ -159,6 +175,28 @@ class AtomKernels:
         shapes = [state.velocities.shape, (9, system.n_atoms)]
         velocities, sums = self._run("md_kick", [*arrays, plan], shapes)
         return replace(state, velocities=velocities), self._summed(sums)
+
+    def shaken(
+        self,
+        state: State,
+        noise: Float[mx.array, "n_atoms 3"],
+        bath: Float[mx.array, "n_graphs 5"],
+        factors: Float[mx.array, " 3"],
+    ) -> tuple[State, Float[mx.array, "9 n_graphs"]]:
+        """Positions r + a (v - u), velocities b (v - u) + c sqrt(kT/m) noise, and sums of these.
+
+        Args:
+            state: in which the centre of mass still moves.
+            noise: normally distributed.
+            bath: u and the root of kT of each structure, and one number more.
+            factors: a, b and c.
+        """
+        system, shape = self._system, state.velocities.shape
+        arrays = [state.velocities, state.positions, noise, system.masses, self._inverse]
+        arrays += [system.node_graph, bath, factors]
+        shapes = [shape, shape, (9, system.n_atoms)]
+        velocities, positions, sums = self._run("md_shake", arrays, shapes)
+        return replace(state, velocities=velocities, positions=positions), self._summed(sums)
 
     def finish(self, state: State, last: Float[mx.array, "n_graphs 4"]) -> State:
         """Velocities f (v - u); ``last`` holds f and u of each structure."""

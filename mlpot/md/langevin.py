@@ -9,9 +9,12 @@ import mlx.core as mx
 
 from mlpot.units import PS
 
+from .atom_kernels import atom_kernels
+from .langevin_kernels import LangevinKernels
 from .state import Forces, Integrator, State
 from .system import System
 from .verlet import check_positive, check_timestep, drift, kick, total_energy
+from .verlet_kernels import VerletKernels
 
 
 def langevin(system: System, timestep: float, friction: float = 1.0) -> Integrator:
@@ -36,15 +39,20 @@ def langevin(system: System, timestep: float, friction: float = 1.0) -> Integrat
     dt = check_timestep(timestep)
     keep = math.exp(-check_positive("friction", friction, "1/ps") / PS * dt)
     spread = math.sqrt(1.0 - keep * keep)
+    fused, verlet = LangevinKernels(system, dt, keep, spread), VerletKernels(system, dt)
 
     def init(state: State, forces: Forces) -> State:
         heat = state.extra.get("heat", mx.zeros_like(state.energies))
         return state.evaluated(forces).with_extra(heat=heat)
 
     def step(state: State, forces: Forces) -> State:
-        state = drift(kick(system, state, dt / 2), dt / 2)
         key, own = mx.random.split(state.key)
         noise = mx.random.normal(state.velocities.shape, dtype=system.dtype, key=own)
+        atoms = atom_kernels(system)
+        if atoms is not None:
+            state = replace(fused.first(atoms, state, noise), key=key)
+            return verlet.second(atoms, state.evaluated(forces))
+        state = drift(kick(system, state, dt / 2), dt / 2)
         speeds = mx.sqrt(system.per_atom(state.kT)[:, None] / system.masses)
         velocities = system.constrain(keep * state.velocities + spread * speeds * noise)
         given = system.kinetic(velocities) - system.kinetic(state.velocities)

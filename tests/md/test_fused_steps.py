@@ -18,7 +18,7 @@ pytestmark = pytest.mark.emulated
 CELL = np.array([[9.0, 0.4, 0.0], [0.0, 8.0, 0.6], [0.5, 0.0, 10.0]])
 SIZES = {"one": [12], "equal": [5, 5], "unequal": [4, 1, 7]}
 #: Names of kernels but those of the forces and of sums over structures of different sizes.
-OWN = ("md_", "npt_", "verlet_", "rescale", "breathe")
+OWN = ("md_", "npt_", "verlet_", "rescale", "breathe", "langevin_")
 
 
 @pytest.fixture(autouse=True)
@@ -119,15 +119,22 @@ def test_stochastic_cell_rescaling():
     compare(md.cell_rescaling, SIZES["unequal"], kernels, **options)
 
 
-def test_fixed_atoms_stay():
+def test_langevin():
+    first = ["md_kick", "langevin_before", "md_shake", "langevin_after", "md_advance"]
+    second = ["md_kick", "verlet_after_0", "md_finish"]
+    compare(md.langevin, SIZES["unequal"], [*first, *second], friction=20.0)
+
+
+@pytest.mark.parametrize("kind", ["bussi", "langevin"])
+def test_fixed_atoms_stay(kind):
     system, forces, state = crystal(SIZES["one"], mx.float32)
     fixed = np.arange(12) < 4
     system = md.System(system.numbers, system.host_masses, pbc=True, fixed=fixed)
     state = md.initial_state(system, state.positions, state.velocities, CELL, kT=0.03)
-    plain = followed(md.bussi(system, 2.0), forces, state, 2)
+    plain = followed(getattr(md, kind)(system, 2.0), forces, state, 2)
     with emulated_gpu() as gpu:
-        fused = followed(md.bussi(system, 2.0), forces, state, 2)
-    assert "rescale" in gpu.kernels
+        fused = followed(getattr(md, kind)(system, 2.0), forces, state, 2)
+    assert "md_finish" in gpu.kernels
     assert np.array_equal(np.array(fused.positions)[:4], np.array(state.positions)[:4])
     assert np.array_equal(np.array(fused.velocities)[:4], np.zeros((4, 3)))
     np.testing.assert_allclose(np.array(fused.positions), np.array(plain.positions), atol=3e-6)
