@@ -5,7 +5,7 @@
 
 With g the cotangent of out, T = <g, out> is linear in x, y, h, table and g, so every derivative of
 any order is one of five maps: to out, x, y, h and the table. Those to y and h share one pass over
-the edges, on GPUs that to x too.
+the edges, on GPUs those to x and the table too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _reference(plan: Plan, n_coefficients: int, n_rows: int):
 
 
 #: Gradients that one evaluation gives, on CPUs and on GPUs.
-_JOINT = {"cpu": ("y", "h"), "gpu": ("x", "y", "h")}
+_JOINT = {"cpu": ("y", "h"), "gpu": ("x", "y", "h", "table")}
 
 
 def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> MultilinearForm:

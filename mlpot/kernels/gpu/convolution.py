@@ -1,8 +1,9 @@
 """Values of the convolution family on GPUs.
 
-Where the adjoint to x is wanted together with others, one pass over the edges writes its messages
-(n_edges, dim_x) beside them, and a second kernel sums them at their senders: that reads the edge
-weights once less, and never gathers the wide rows of g. Alone, it is summed without messages.
+Where the adjoint to x is wanted together with others, each sender walks its edges: x and the sum
+that becomes its adjoint stay in registers, the rows of g are gathered. Where these leave the cache,
+tiles of receivers are done one after the other. Where that leaves a sender too few edges a tile,
+receivers write messages to x (n_edges, dim_x) beside the others, and a second kernel sums them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..convolution_spec import ConvolutionSpec
 from ..edges import EdgeIndex
-from .convolution_bodies import edge_sums
+from .convolution_adjoints import edge_sums
 from .convolution_kernels import (
     NodeKernel,
     Tuning,
@@ -44,8 +45,14 @@ SUM_THREADS = 256
 FORWARD = Tuning(width=4)
 FORWARD_FROM_TABLE = Tuning(width=1)
 SENDER = Tuning(width=2)
+TOGETHER = Tuning(width=4)
+TOGETHER_FROM_TABLE = Tuning(width=2)
 EDGE = Tuning(width=4)
 EDGE_WITH_MESSAGES = Tuning(width=2)
+#: Most bytes of g that are gathered at the same time, so that they stay in the cache (60 MB).
+GATHERED_BYTES = 25_000_000
+#: Fewest edges from a sender into a tile of receivers, in the mean, for which tiles are used.
+EDGES_IN_TILE = 4
 
 
 @dataclass(frozen=True)
@@ -56,19 +63,22 @@ class _Facts:
     overlap: bool
     kinds: int
     joins_x: bool
+    gathered: int
 
     @classmethod
     def of(cls, spec: ConvolutionSpec) -> _Facts:
         if "gpu_facts" not in spec.caches:
             tunings = (EDGE_WITH_MESSAGES, FORWARD, FORWARD_FROM_TABLE, SENDER, EDGE)
             plans = [layout(spec, t.width, t.components) for t in tunings]
+            together = [layout(spec, t.width, 0) for t in (TOGETHER, TOGETHER_FROM_TABLE)]
             messages = plans[0]
             blocks = {(kind.x_offset, kind.channel) for kind in messages.kinds}
             spec.caches["gpu_facts"] = cls(
                 terms=sum(int((np.abs(p.coefficients) > NEGLIGIBLE).sum()) for p in spec.paths),
                 overlap=x_blocks_overlap(spec),
-                kinds=max(len(plan.kinds) for plan in plans),
+                kinds=max(len(plan.kinds) for plan in (*plans, *together)),
                 joins_x=not messages.gaps and len(blocks) == len(messages.kinds),
+                gathered=max((shape.gathered for shape in together[0].shapes), default=0),
             )
         return spec.caches["gpu_facts"]
 
@@ -83,10 +93,14 @@ def convolution_refusal(spec: ConvolutionSpec, n_nodes: int, *arrays: mx.array) 
         return f"{facts.terms} coupling coefficients (the most is {MOST_TERMS})"
     if facts.overlap:
         return "paths read overlapping blocks of x"
-    warps = FORWARD.warps
-    return grid_refusal(-(-n_nodes // warps) * facts.kinds, SIMD_WIDTH * warps) or grid_refusal(
+    return _nodes_refusal(n_nodes, facts.kinds) or grid_refusal(
         -(-n_nodes * spec.dim_x // SUM_THREADS), SUM_THREADS
     )
+
+
+def _nodes_refusal(n_nodes: int, n_kinds: int) -> str | None:
+    warps = FORWARD.warps
+    return grid_refusal(-(-n_nodes // warps) * n_kinds, SIMD_WIDTH * warps)
 
 
 def convolution(
@@ -148,12 +162,14 @@ class Run:
             kernels[full] = make()
         return kernels[full]
 
-    def _call(self, node_kernel: NodeKernel, shapes: list, dtypes: list) -> list[mx.array]:
+    def _call(
+        self, node_kernel: NodeKernel, shapes: list, dtypes: list, n_tiles: int = 1
+    ) -> list[mx.array]:
         return node_kernel.kernel(
             [self.arrays[name] for name in node_kernel.kernel.inputs],
             shapes=shapes,
             dtypes=dtypes,
-            blocks=node_kernel.blocks(self.edges.n_nodes),
+            blocks=n_tiles * node_kernel.blocks(self.edges.n_nodes),
             threads=SIMD_WIDTH * node_kernel.warps,
         )
 
@@ -164,35 +180,76 @@ class Run:
         return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_out)], [self.dtype])
 
     def adjoints(self, targets: str) -> dict[str, mx.array]:
-        """Those asked for, and perhaps others, of x, y, and w or h, in as few passes as it goes."""
-        found: dict[str, mx.array] = {}
+        """Those asked for, and perhaps others, of x, y, w and h, in as few passes as it goes."""
+        joins_x = _Facts.of(self.spec).joins_x
+        tile = self.tile_nodes()
         few = self.edges.n_edges * self.spec.n_weights <= FEW_WEIGHTS
-        if len(targets) == 2 and few and _Facts.of(self.spec).joins_x:
-            targets = "xyh" if self.sizes.coefficients else "xyw"
-        if "x" in targets and (targets == "x" or not _Facts.of(self.spec).joins_x):
-            found["x"] = self._at_senders()
-            targets = targets.replace("x", "")
-        return found | self._at_edges(targets) if targets else found
+        own, weights = targets, ""
+        if self.sizes.coefficients and "w" in targets:
+            own, weights = targets.replace("w", ""), "w"
+        if len(own) == 2 and few and (joins_x or tile is not None):
+            targets = ("xyh" if self.sizes.coefficients else "xyw") + weights
+        if "x" not in targets:
+            return self.at_edges(targets)
+        if targets == "x":
+            return self.at_senders("x", SENDER, tile or 0)
+        if tile is not None:
+            tuning = TOGETHER_FROM_TABLE if self.sizes.coefficients else TOGETHER
+            return self.at_senders(targets, tuning, tile)
+        if joins_x:
+            return self.at_edges(targets)
+        return self.at_senders("x", SENDER) | self.at_edges(targets.replace("x", ""))
 
-    def _at_senders(self) -> mx.array:
-        kernel = self.kept("x", lambda: sender_kernel(self.spec, self.sizes, SENDER))
-        return self._call(kernel, [(self.edges.n_nodes, self.spec.dim_x)], [self.dtype])[0]
+    def tile_nodes(self) -> int | None:
+        """Receivers whose rows of g senders gather at a time.
 
-    def _at_edges(self, targets: str) -> dict[str, mx.array]:
+        Returns:
+            0: of all; None: tiles would leave a sender too few edges.
+        """
+        n_nodes, n_edges = self.edges.n_nodes, self.edges.n_edges
+        row = _Facts.of(self.spec).gathered * self.dtype.size
+        if n_nodes * row <= GATHERED_BYTES:
+            return 0
+        nodes = max(1, GATHERED_BYTES // row)
+        n_tiles = -(-n_nodes // nodes)
+        if n_edges < EDGES_IN_TILE * n_tiles * n_nodes:
+            return None
+        return None if _nodes_refusal(n_tiles * n_nodes, _Facts.of(self.spec).kinds) else nodes
+
+    def at_senders(self, targets: str, tuning: Tuning, tile_nodes: int = 0) -> dict[str, mx.array]:
+        """Adjoints without messages: to x, and others with it."""
+        kernel = self.kept(
+            f"senders {targets} {tuning} {tile_nodes}",
+            lambda: sender_kernel(self.spec, self.sizes, targets, tuning, tile_nodes),
+        )
+        return self._gradients(kernel, targets, -(-self.edges.n_nodes // (tile_nodes or 2**31)))
+
+    def at_edges(self, targets: str) -> dict[str, mx.array]:
+        """Adjoints at the edges of receivers; that to x from messages."""
+        if targets == "w" and self.sizes.coefficients:
+            return Run(self.spec, self.dtype, self.arrays, self.edges).at_edges("w")
         tuning = EDGE_WITH_MESSAGES if "x" in targets else EDGE
         kernel = self.kept(
             f"edges {targets}", lambda: edge_kernel(self.spec, self.sizes, targets, tuning)
         )
+        return self._gradients(kernel, targets)
+
+    def _gradients(self, kernel: NodeKernel, targets: str, n_tiles: int = 1) -> dict[str, mx.array]:
         n_kinds, n_edges = len(kernel.plan.kinds), self.edges.n_edges
+        of_nodes = (self.edges.n_nodes, self.spec.dim_x)
         outputs = {
+            "x_bar": ((n_tiles, *of_nodes), mx.float32) if n_tiles > 1 else (of_nodes, self.dtype),
             "messages": ((n_edges, self.spec.dim_x), mx.float32),
             "sums": ((n_kinds, n_edges, edge_sums(self.sizes, targets)), mx.float32),
             "w_bar": ((n_edges, self.spec.n_weights), self.dtype),
         }
         names = kernel.kernel.outputs
         shapes, dtypes = zip(*(outputs[name] for name in names), strict=True)
-        values = dict(zip(names, self._call(kernel, [*shapes], [*dtypes]), strict=True))
+        values = dict(zip(names, self._call(kernel, [*shapes], [*dtypes], n_tiles), strict=True))
         found: dict[str, mx.array] = {}
+        if "x_bar" in values:
+            parts = values["x_bar"]
+            found["x"] = parts if n_tiles == 1 else parts.sum(axis=0).astype(self.dtype)
         if "messages" in values:
             found["x"] = self._summed(values["messages"])
         if "sums" in values:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..convolution_spec import ConvolutionSpec
-from .convolution_bodies import edge_body, receiver_body, sender_body, table_body
+from .convolution_bodies import edge_body, receiver_body, table_body
 from .convolution_plan import Layout, layout
-from .convolution_text import Sizes, fill_gaps, header, tasks
+from .convolution_sender_body import sender_body
+from .convolution_tasks import fill_gaps, header, tasks, tiled_tasks
+from .convolution_text import Sizes
 from .generated import GeneratedKernel
 from .vectors import WIDTHS, read, write
 
@@ -30,6 +32,7 @@ class Tuning:
     components: int = 64
     unroll: int = 1
     warps: int = 4
+    ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class NodeKernel:
 def forward_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKernel:
     """out, from x, y and w."""
     plan = layout(spec, tuning.width, tuning.components)
-    bodies = [receiver_body(shape, sizes, tuning.unroll) for shape in plan.shapes]
+    bodies = [receiver_body(shape, sizes, tuning.unroll, tuning.ahead) for shape in plan.shapes]
     kernel = GeneratedKernel(
         _name("convolution", sizes),
         ["x", "y", *_weight_inputs(sizes), "senders", "receiver_ptr"],
@@ -60,20 +63,47 @@ def forward_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeK
     return NodeKernel(kernel, plan, tuning.warps)
 
 
-def sender_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKernel:
-    """The adjoint to x, from y, w and g, without messages."""
+def sender_kernel(
+    spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tuning, tile_nodes: int = 0
+) -> NodeKernel:
+    """Adjoints at the senders: that to x, and any of "y", "w" and "h" with it, without messages.
+
+    The adjoints to y and h come as columns of parts, one a kind, to be added.
+
+    Args:
+        spec: the paths.
+        sizes: row lengths.
+        targets: those wanted, "x" among them.
+        tuning: how.
+        tile_nodes: receivers whose rows of g stay in the cache: tiles of at most so many are done
+            one after the other, and the adjoint to x comes as one part a tile; 0: all at a time.
+    """
     plan = layout(spec, tuning.width, 0)
-    bodies = [sender_body(shape, sizes, tuning.unroll) for shape in plan.shapes]
-    after = fill_gaps(plan, sizes.dim_x, "x_bar", sizes.word)
+    row = f"{'(INDEX(tile) * n_nodes + node)' if tile_nodes else 'INDEX(node)'} * {sizes.dim_x}"
+    word = "float" if tile_nodes else sizes.word
+    bodies = [sender_body(s, sizes, targets, tuning.unroll, row, word) for s in plan.shapes]
+    after = fill_gaps(plan, "x_bar", row, word)
+    name = "convolution_x" if targets == "x" else f"convolution_{targets}_at_senders"
+    inputs = ["x"] * (targets != "x") + ["y", *_weight_inputs(sizes)]
+    inputs += ["g", "receivers", "sender_perm", "sender_ptr"]
+    if tile_nodes:
+        body = tiled_tasks(plan, bodies, tile_nodes, tuning.warps, after)
+    else:
+        body = tasks(plan, bodies, "sender_ptr", sizes.dim_out, tuning.warps, after)
     kernel = GeneratedKernel(
-        _name("convolution_x", sizes),
-        ["y", *_weight_inputs(sizes), "g", "receivers", "sender_perm", "sender_ptr"],
-        ["x_bar"],
-        tasks(plan, bodies, "sender_ptr", sizes.dim_out, tuning.warps, after),
+        _name(name + ("_tiled" if tile_nodes else ""), sizes),
+        inputs + ["receiver_ptr"] * bool(tile_nodes),
+        ["x_bar", *_edge_outputs(targets)],
+        body,
         header(plan.kinds),
         VECTORS,
     )
     return NodeKernel(kernel, plan, tuning.warps)
+
+
+def _edge_outputs(targets: str) -> list[str]:
+    sums = ["sums"] * ("y" in targets or "h" in targets)
+    return sums + ["w_bar"] * ("w" in targets)
 
 
 def edge_kernel(spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tuning) -> NodeKernel:
@@ -82,16 +112,14 @@ def edge_kernel(spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tunin
     The adjoints to y and h come as columns of parts, one a kind, to be added.
     """
     plan = layout(spec, tuning.width, tuning.components)
-    bodies = [edge_body(shape, sizes, targets, tuning.unroll) for shape in plan.shapes]
+    bodies = [edge_body(s, sizes, targets, tuning.unroll, tuning.ahead) for s in plan.shapes]
     inputs = ["x"] * (targets != "x") + ["y"] * (targets != "y")
     inputs += _weight_inputs(sizes) if targets != "w" else []
     senders = ["senders"] * (targets != "x")
-    outputs = ["messages"] * ("x" in targets) + ["sums"] * ("y" in targets or "h" in targets)
-    outputs += ["w_bar"] * ("w" in targets)
     kernel = GeneratedKernel(
         _name(f"convolution_{targets}_at_edges", sizes),
         [*inputs, "g", *senders, "receiver_ptr"],
-        outputs,
+        ["messages"] * ("x" in targets) + _edge_outputs(targets),
         tasks(plan, bodies, "receiver_ptr", sizes.dim_x, tuning.warps),
         header(plan.kinds),
         VECTORS,

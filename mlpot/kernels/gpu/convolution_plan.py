@@ -80,6 +80,11 @@ class Shape:
         return self.blocks * self.channels != self.mul
 
     @property
+    def gathered(self) -> int:
+        """Elements of a row of g that a warp reads."""
+        return min(self.channels, self.mul) * sum(p.d3 for p in self.paths)
+
+    @property
     def y_columns(self) -> list[int]:
         """Columns of y that the paths read."""
         columns = {p.y_offset + j for p in self.paths for j in range(p.d2)}

@@ -1,6 +1,6 @@
 """Text of the kernels of the convolution family: what all of them share.
 
-The frame of a kernel, which edge and channels a lane has, and how it reads the arrays. Names in the
+Which edge and channels a lane has, and how it reads the arrays. Names in the
 text: ``x{u}_{i}_{v}`` is component i of channel v of the u-th edge in work, ``w{u}_{p}_{v}`` the
 weight of path p, ``g{..}{p}_{k}_{v}`` component k of its output block, ``y{u}_{j}`` a harmonic.
 """
@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .convolution_plan import Kind, Layout, Shape, ShapePath
+from .convolution_plan import Shape, ShapePath
 from .dialect import literal
 from .vectors import read
 
-#: Elements that are gathered at random and stay in the cache (half of an H200's 60 MB L2).
-CACHED_ELEMENTS = 6_000_000
 #: Columns of the table of kinds before the output blocks: shape, channel, x, w.
 FIRST_OUT = 4
 
@@ -34,66 +32,6 @@ class Sizes:
     dim_out: int
     word: str = "float"
     coefficients: int = 0
-
-
-def header(kinds: Sequence[Kind]) -> str:
-    """Vector words and the table of kinds."""
-    stride = kind_stride(kinds)
-    rows = []
-    for kind in kinds:
-        row = [kind.shape, kind.channel, kind.x_offset, kind.w_offset, *kind.out_offsets]
-        rows += row + [0] * (stride - len(row))
-    numbers = ", ".join(map(str, rows))
-    return f"VECTOR_WORDS\nCONSTANT int mlpot_kinds[{len(rows)}] = {{{numbers}}};\n"
-
-
-def kind_stride(kinds: Sequence[Kind]) -> int:
-    """Columns of the table of kinds."""
-    return FIRST_OUT + max(len(kind.out_offsets) for kind in kinds)
-
-
-def tasks(
-    plan: Layout,
-    bodies: Sequence[str],
-    pointer: str,
-    gathered: int,
-    warps: int,
-    after: str = "",
-) -> str:
-    """A kernel in which each warp does one kind of work for one node.
-
-    All warps of a block do the same kind, for neighbouring nodes, so that they end together. Kinds
-    alternate from block to block, but where the rows that are gathered would not stay in the
-    cache: there one kind is done for all nodes before the next, as each needs but a part of a row.
-
-    Args:
-        plan: shapes and kinds.
-        bodies: text for each shape; may use node, kind (its row in the table), start and stop.
-        pointer: the array with the first edge of each node.
-        gathered: elements of a row that is gathered.
-        warps: of a block.
-        after: text that follows, for every warp.
-    """
-    stride, n_kinds = kind_stride(plan.kinds), len(plan.kinds)
-    chain = " else ".join(
-        f"if (shape == {i}) {{\n{body}\n}}" if len(bodies) > 1 else f"{{\n{body}\n}}"
-        for i, body in enumerate(bodies)
-    )
-    return f"""
-const int n_nodes = {pointer}_shape[0] - 1;
-const int node_blocks = (n_nodes + {warps - 1}) / {warps};
-const bool alternate = n_nodes <= {CACHED_ELEMENTS // gathered};
-const int kind_number = alternate ? BLOCK_X % {n_kinds} : BLOCK_X / node_blocks;
-const int node_block = alternate ? BLOCK_X / {n_kinds} : BLOCK_X - kind_number * node_blocks;
-const int node = node_block * {warps} + WARP;
-if (node < n_nodes) {{
-  const int kind = kind_number * {stride};
-  const int shape = mlpot_kinds[kind];
-  const int start = {pointer}[node], stop = {pointer}[node + 1];
-  {chain}
-  {after}
-}}
-"""
 
 
 def lane_names(stem: str, width: int) -> list[str]:
@@ -136,6 +74,41 @@ def lane_edge(shape: Shape, u: int, number: str = "e") -> list[str]:
     else:
         lines += [f"const int {number}{u} = at{u};"]
     return lines
+
+
+def numbers_ahead(shape: Shape, unroll: int, reads: Sequence[tuple[str, str]]) -> list[str]:
+    """Before a loop over edges: the numbers that the first step needs.
+
+    What a step gathers waits for numbers of nodes, so each step reads those of the next one.
+
+    Args:
+        shape: of the part.
+        unroll: edges of a step.
+        reads: (name, what it is set to) of each number, ``@`` being the number of the edge in the
+            step, ``#`` its place.
+    """
+    lines = []
+    for u in range(unroll):
+        lines.append(f"int {', '.join(f'next_{name}{u} = 0' for name, _ in reads)};")
+        lines += ["if (start < stop) {", *_next(shape, u, "start", reads), "}"]
+    return lines
+
+
+def numbers_of_step(
+    shape: Shape, unroll: int, u: int, reads: Sequence[tuple[str, str]]
+) -> list[str]:
+    """In a step: its own numbers, and reads of the next one's (beyond the end the last edge's)."""
+    own = ", ".join(f"{name}{u} = next_{name}{u}" for name, _ in reads)
+    return [f"const int {own};", *_next(shape, u, f"first + {shape.slots * unroll}", reads)]
+
+
+def _next(shape: Shape, u: int, first: str, reads: Sequence[tuple[str, str]]) -> list[str]:
+    place = f"{first} + {u * shape.slots}" + (" + slot" if shape.slots > 1 else "")
+    inside = f"({place} < stop ? {place} : stop - 1)"
+    return [
+        f"next_{name}{u} = {what.replace('@', str(u)).replace('#', inside)};"
+        for name, what in reads
+    ]
 
 
 def counting(shape: Shape, u: int) -> list[str]:
@@ -249,15 +222,3 @@ def guarded(shape: Shape, stores: list[str]) -> list[str]:
     """Stores by the lanes of the first slot that have a channel."""
     conditions = (["slot == 0"] if shape.slots > 1 else []) + (["alive"] if shape.masked else [])
     return [f"if ({' && '.join(conditions)}) {{", *stores, "}"] if conditions else stores
-
-
-def fill_gaps(plan: Layout, dim_x: int, array: str, word: str) -> str:
-    """Zeros for the columns of x that no path reads, by the first warp of a node."""
-    if not plan.gaps:
-        return ""
-    loops = "\n".join(
-        f"for (int c = {a} + LANE; c < {b}; c += 32) "
-        f"{array}[INDEX(node) * {dim_x} + c] = {word}(0.0f);"
-        for a, b in plan.gaps
-    )
-    return f"if (kind_number == 0) {{\n{loops}\n}}"

@@ -2,8 +2,10 @@
 
 With few coefficients an edge (six for quintic interpolation) the rows of the table are combined
 within the convolution's kernels, so that no weights are written or read; the table stays in the
-cache. The adjoint to the table sums over edges in the order of their rows. With many coefficients,
-as for the last layer of a network, a matrix product and the plain convolution are faster.
+cache. The adjoint to the table is a sum over edges in the order of their rows. Where memory allows
+it, that to the weights is written for it, by the pass that the other adjoints share; else a kernel
+of its own computes it once more. With many coefficients, as for the last layer of a network, a
+matrix product and the plain convolution are faster.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from .convolution import SUM_THREADS, Run, convolution, convolution_refusal
 from .convolution_kernels import Tuning, table_kernel, table_sum_kernel
 from .dialect import SIMD_WIDTH
 from .generated import grid_refusal
-from .segment import segment_starts
+from .row_sums import RowOrder, adjoint_to_table
 
 #: Most coefficients of an edge for which kernels combine rows of the table.
 MOST_COEFFICIENTS = 8
 #: Blocks that share the edges of a row of the table, if the sums of all parts fit these bytes.
 MOST_PARTS = 8
+#: Most bytes of the adjoint to the weights that are written for that to the table.
+WEIGHT_BYTES = 8 * 2**30
 PARTS_BYTES = 256 * 2**20
 #: By measurement on an H200, for the adjoint to the table.
 TABLE = Tuning(width=2, components=32)
@@ -59,7 +63,7 @@ def radial_convolution(
 
     Args:
         spec: the paths.
-        targets: of "x", "y", "h", "table" and "out"; "out" and "table" alone.
+        targets: of "x", "y", "h", "table" and "out"; "out" alone.
         arrays: x (n_nodes, dim_x), y (n_edges, dim_y), h (n_edges, M), table (n_rows, n_weights),
             out (n_nodes, dim_out), those that the targets need, of one type.
         edges: edge list sorted by receiver.
@@ -80,9 +84,16 @@ def radial_convolution(
     run = Run(spec, dtype, inputs, edges, n_coefficients)
     if targets == ("out",):
         return run.forward()
-    if targets == ("table",):
-        return [_table_adjoint(run, rows, n_rows)]
-    found = run.adjoints("".join(t for t in ("x", "y", "h") if t in targets))
+    others = "".join(t for t in ("x", "y", "h") if t in targets)
+    if "table" not in targets:
+        found = run.adjoints(others)
+    elif edges.n_edges * spec.n_weights * dtype.size <= WEIGHT_BYTES:
+        found = run.adjoints(others + "w")
+        order = RowOrder.of(rows, n_rows - n_coefficients + 1)
+        found["table"] = adjoint_to_table(inputs["h"], found["w"], order)
+    else:
+        found = run.adjoints(others) if others else {}
+        found["table"] = _table_adjoint(run, rows, n_rows)
     return [found[target] for target in targets]
 
 
@@ -93,15 +104,16 @@ def _by_product(
     edges: EdgeIndex,
 ) -> list[mx.array]:
     """By the array of weights, a matrix product."""
-    asked = tuple("w" if t in ("h", "table") else t for t in targets)
+    asked = tuple(dict.fromkeys("w" if t in ("h", "table") else t for t in targets))
     given = {role: a[role] for role in ("x", "y", "out") if role in a}
     if asked != ("w",):
         given["w"] = a["h"] @ a["table"]
-    results = convolution(spec, asked, given, edges)
-    return [
-        value @ a["table"].T if target == "h" else a["h"].T @ value if target == "table" else value
-        for target, value in zip(targets, results, strict=True)
-    ]
+    found = dict(zip(asked, convolution(spec, asked, given, edges), strict=True))
+    if "h" in targets:
+        found["h"] = found["w"] @ a["table"].T
+    if "table" in targets:
+        found["table"] = a["h"].T @ found["w"]
+    return [found[target] for target in targets]
 
 
 def parts_of_row(n_sums: int) -> int:
@@ -114,10 +126,9 @@ def _table_adjoint(run: Run, rows: mx.array, n_rows: int) -> mx.array:
     node_kernel = run.kept("table", lambda: table_kernel(run.spec, sizes, TABLE))
     sum_kernel, threads_of_row = run.kept("table sum", lambda: table_sum_kernel(sizes))
     n_firsts = n_rows - sizes.coefficients + 1
-    order = mx.argsort(rows).astype(mx.int32)
-    starts = segment_starts(mx.take(rows, order), n_firsts)
+    order = RowOrder.of(rows, n_firsts)
     n_parts = parts_of_row(n_firsts * sizes.coefficients * sizes.n_weights)
-    given = {**run.arrays, "row_perm": order, "row_ptr": starts}
+    given = {**run.arrays, "row_perm": order.perm, "row_ptr": order.ptr}
     (parts,) = node_kernel.kernel(
         [given[name] for name in node_kernel.kernel.inputs],
         shapes=[(n_parts, n_firsts, sizes.coefficients, sizes.n_weights)],

@@ -33,7 +33,7 @@ ARRAYS = {
 MAKERS = {
     "out": lambda: convolution_kernels.forward_kernel(SPEC, SIZES, FORWARD),
     "x": lambda: convolution_kernels.sender_kernel(
-        SPEC, SIZES, convolution_kernels.Tuning(width=4)
+        SPEC, SIZES, "x", convolution_kernels.Tuning(width=4)
     ),
     "w": lambda: convolution_kernels.edge_kernel(SPEC, SIZES, "w", EDGE),
 }

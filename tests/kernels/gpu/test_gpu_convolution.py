@@ -8,15 +8,14 @@ import importlib
 import mlx.core as mx
 import numpy as np
 import pytest
+from emulated_convolution import arrays_of, check
 from emulated_gpu import assert_close, emulated_gpu, to_float64
 from nvrtc import compile_text, mlx_text
 from random_convolutions import CASES, random_edges, random_spec
 
 from mlpot import kernels
 from mlpot.kernels import ConvolutionPath, ConvolutionSpec, gpu
-from mlpot.kernels.convolution_reference import Plan
 from mlpot.kernels.gpu import convolution_kernels, convolution_plan, lane_sums
-from mlpot.kernels.gpu.convolution_kernels import Tuning
 from mlpot.kernels.gpu.convolution_text import Sizes
 from mlpot.kernels.gpu.generated import GeneratedKernel
 
@@ -24,47 +23,6 @@ module = importlib.import_module("mlpot.kernels.gpu.convolution")
 pytestmark = pytest.mark.emulated
 
 TARGETS = [("out",), ("x",), ("y",), ("w",), ("y", "w"), ("x", "y", "w"), ("x", "w")]
-
-
-def arrays_of(spec, n_nodes, n_edges, dtype=mx.float32, seed=0):
-    rng = np.random.default_rng(seed)
-    shapes = {
-        "x": (n_nodes, spec.dim_x),
-        "y": (n_edges, spec.dim_y),
-        "w": (n_edges, spec.n_weights),
-        "out": (n_nodes, spec.dim_out),
-    }
-    return {
-        k: mx.array(rng.normal(size=s).astype(np.float32)).astype(dtype) for k, s in shapes.items()
-    }
-
-
-def reference(spec, target, arrays, edges):
-    plan, a = Plan(spec), {k: to_float64(v) for k, v in arrays.items()}
-    with mx.stream(mx.cpu):
-        if target == "out":
-            return plan.conv(a["x"], a["y"], a["w"], edges)
-        if target == "x":
-            return plan.conv_x(a["y"], a["w"], a["out"], edges)
-        if target == "y":
-            return plan.conv_y(a["x"], a["w"], a["out"], edges)
-        return plan.conv_w(a["x"], a["y"], a["out"], edges)
-
-
-def given(targets, arrays):
-    """The arrays that some gradients need."""
-    return {k: v for k, v in arrays.items() if len(targets) > 1 or k not in targets}
-
-
-def check(spec, n_nodes, n_edges, targets, dtype=mx.float32, tolerance=2e-6):
-    rng = np.random.default_rng(n_edges)
-    edges, arrays = random_edges(n_nodes, n_edges, rng), arrays_of(spec, n_nodes, n_edges, dtype)
-    with emulated_gpu() as device:
-        found = gpu.convolution(spec, targets, given(targets, arrays), edges)
-    for target, value in zip(targets, found, strict=True):
-        assert value.dtype == dtype
-        assert_close(value, reference(spec, target, arrays, edges), tolerance)
-    return device
 
 
 @pytest.mark.parametrize("targets", TARGETS, ids="".join)
@@ -87,7 +45,7 @@ def test_vectors_of_channels(targets):
     blocks = [(0, 1, 1, 32), (1, 1, 2, 32)]
     device = check(random_spec(blocks, np.random.default_rng(2)), 6, 50, targets)
     if len(targets) == 3:
-        assert device.kernels == ["convolution_xyw_at_edges", "convolution_messages"]
+        assert device.kernels == ["convolution_xyw_at_senders"]
     assert all(c.spill_bytes == 0 for c in device.compiled.values())
 
 
@@ -131,6 +89,7 @@ def test_many_paths_share_texts_and_do_not_spill():
     for node_kernel in (
         convolution_kernels.forward_kernel(spec, sizes, module.FORWARD),
         convolution_kernels.edge_kernel(spec, sizes, "xyw", module.EDGE_WITH_MESSAGES),
+        convolution_kernels.sender_kernel(spec, sizes, "xyw", module.TOGETHER),
     ):
         kernel = node_kernel.kernel
         index = ("senders", "receivers", "receiver_ptr", "sender_perm", "sender_ptr")
@@ -169,7 +128,7 @@ def test_derivatives_of_derivatives():
     with emulated_gpu() as device:
         found = results(point)
         mx.eval(found)
-    assert "convolution_xyw_at_edges" in device.kernels
+    assert "convolution_xyw_at_senders" in device.kernels
     with mx.stream(mx.cpu), kernels.use("reference"):
         wanted = results([to_float64(a) for a in point])
     for a, b in zip(found, wanted, strict=True):
@@ -229,29 +188,6 @@ def test_grids_that_are_too_large():
     with emulated_gpu():
         assert gpu.convolution_refusal(simple_spec(), 10**7, single) is None
         assert "the most is" in str(gpu.convolution_refusal(simple_spec(), 2**31 - 1, single))
-
-
-def test_messages_need_one_warp_for_every_column(monkeypatch):
-    """A block of x that several warps read, or that none reads, is summed at the senders."""
-    monkeypatch.setattr(module, "EDGE_WITH_MESSAGES", Tuning(width=2, components=6))
-    rng = np.random.default_rng(9)
-    for blocks, gap, joined in (
-        ([(0, 1, 1, 2)] * 2, 0, False),
-        ([(0, 1, 1, 2)], 2, False),
-        ([(0, 1, 1, 2)], 0, True),
-    ):
-        device = check(random_spec(blocks, rng, gap), 3, 5, ("x", "y", "w"))
-        alone = ["convolution_x", "convolution_yw_at_edges"]
-        together = ["convolution_xyw_at_edges", "convolution_messages"]
-        assert device.kernels == (together if joined else alone)
-
-
-@pytest.mark.parametrize(("few", "names"), [(40, "xyw"), (39, "xw")])
-def test_two_of_three_adjoints_of_few_weights(monkeypatch, few, names):
-    spec = random_spec([(0, 1, 1, 2)], np.random.default_rng(10))
-    monkeypatch.setattr(module, "FEW_WEIGHTS", few)
-    device = check(spec, 4, 20, ("x", "w"))
-    assert device.kernels == [f"convolution_{names}_at_edges", "convolution_messages"]
 
 
 @pytest.mark.parametrize(("n_nodes", "n_edges"), [(1, 3), (3, 1)])

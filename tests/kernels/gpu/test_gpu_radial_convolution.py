@@ -12,6 +12,7 @@ from random_convolutions import random_edges, random_spec
 
 from mlpot import kernels
 from mlpot.kernels import gpu
+from mlpot.kernels.gpu.convolution_kernels import Tuning
 
 module = importlib.import_module("mlpot.kernels.gpu.radial_convolution")
 pytestmark = pytest.mark.emulated
@@ -70,11 +71,67 @@ def test_values(targets):
     device = check([(0, 1, 1, 8), (1, 1, 1, 3)], targets)
     assert all(c.spill_bytes == 0 for c in device.compiled.values())
     if targets == ("x", "y", "h"):
-        names = ["radial_convolution_xyh_at_edges", "convolution_messages"]
-        assert device.kernels == names
+        assert device.kernels == ["radial_convolution_xyh_at_senders"]
 
 
-@pytest.mark.parametrize("targets", [("out",), ("h",), ("table",), ("x", "y", "h")], ids="_".join)
+TABLE_FROM_WEIGHTS = ["segment_starts", "table_slots", "table_rows"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "first"),
+    [
+        (("table",), "convolution_w_at_edges"),
+        (("h", "table"), "radial_convolution_hw_at_edges"),
+        (("x", "table"), "radial_convolution_xw_at_senders"),
+        (("x", "y", "table"), "radial_convolution_xyhw_at_senders"),
+        (("x", "y", "h", "table"), "radial_convolution_xyhw_at_senders"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
+)
+def test_table_with_others(targets, first):
+    """By the adjoint to the weights, which the pass for the others writes."""
+    device = check([(0, 1, 1, 8), (1, 1, 1, 3)], targets)
+    assert device.kernels == [first, *TABLE_FROM_WEIGHTS]
+    assert all(c.spill_bytes == 0 for c in device.compiled.values())
+
+
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize(
+    ("targets", "alone"),
+    [(("table",), []), (("x", "y", "h", "table"), ["radial_convolution_xyh_at_senders"])],
+    ids=["table", "all"],
+)
+def test_memory_for_the_adjoint_to_the_weights(monkeypatch, targets, alone, fits):
+    """Beyond the limit a kernel sums products of x, y and g over the edges of each row."""
+    blocks = [(0, 1, 1, 4)]
+    n_weights = case(blocks, True)[0].n_weights
+    monkeypatch.setattr(module, "WEIGHT_BYTES", 4 * N_EDGES * n_weights - (0 if fits else 1))
+    names = check(blocks, targets).kernels
+    without = ["segment_starts", "radial_convolution_table", "radial_convolution_table_sum"]
+    assert names[1:] == TABLE_FROM_WEIGHTS if fits else names == alone + without
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_messages_beside_the_adjoint_to_the_weights(monkeypatch, together):
+    """A block of x that no path reads cannot have messages: it is summed at the senders."""
+    convolution = importlib.import_module("mlpot.kernels.gpu.convolution")
+    monkeypatch.setattr(convolution, "GATHERED_BYTES", 0)
+    monkeypatch.setattr(convolution, "EDGES_IN_TILE", 100)
+    monkeypatch.setattr(convolution, "FEW_WEIGHTS", 0)
+    if not together:
+        monkeypatch.setattr(convolution, "EDGE_WITH_MESSAGES", Tuning(width=2, components=6))
+    blocks = [(0, 1, 1, 2)] * (1 if together else 2)
+    names = check(blocks, ("x", "table")).kernels
+    one = ["radial_convolution_xw_at_edges", "convolution_messages"]
+    two = ["radial_convolution_x", "convolution_w_at_edges"]
+    assert names == (one if together else two) + TABLE_FROM_WEIGHTS
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [("out",), ("h",), ("table",), ("h", "table"), ("x", "y", "h", "table")],
+    ids="_".join,
+)
 def test_all_rows_for_every_edge(targets):
     device = check([(0, 1, 1, 4)], targets, rows=False)
     assert all("radial" not in name for name in device.kernels)
@@ -111,7 +168,7 @@ def test_derivatives_of_the_public_function():
     with emulated_gpu() as device:
         found = results(point)
         mx.eval(found)
-    assert "radial_convolution_xyh_at_edges" in device.kernels
+    assert "radial_convolution_xyhw_at_senders" in device.kernels
     with mx.stream(mx.cpu), kernels.use("reference"):
         right = results([to_float64(a) for a in point])
     for a, b in zip(found, right, strict=True):

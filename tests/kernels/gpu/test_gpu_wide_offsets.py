@@ -81,7 +81,7 @@ CASES = {
     },
     **{
         f"convolution from a table to {''.join(t)}": lambda t=t: convolution_from_table(*t)
-        for t in (("out",), ("x",), ("table",), ("x", "y", "h"))
+        for t in (("out",), ("x",), ("table",), ("x", "y", "h"), ("x", "y", "h", "table"))
     },
     "product of items": product_of_items,
 }
