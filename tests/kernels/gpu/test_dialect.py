@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 
 import mlx.core as mx
@@ -10,7 +11,14 @@ import pytest
 from emulated_gpu import assert_close, emulated_gpu, random_array
 from nvrtc import compile_text, mlx_text
 
-from mlpot.kernels.gpu import GeneratedKernel, device_refusal, generated, grid_refusal, literal
+from mlpot.kernels.gpu import (
+    GeneratedKernel,
+    device_refusal,
+    dialect,
+    generated,
+    grid_refusal,
+    literal,
+)
 from mlpot.kernels.gpu.dialect import translate_body, translate_header
 from mlpot.kernels.gpu.nvrtc import CannotCompileError
 
@@ -127,8 +135,8 @@ def test_another_text_has_another_name():
 @pytest.mark.parametrize(
     ("blocks", "threads", "reason"),
     [
-        ((1, 1, 1), (32, 32, 1), None),
-        (1, (32, 32, 2), "a block of 2048 threads"),
+        ((1, 1, 1), (32, 8, 1), None),
+        (1, (32, 8, 2), "a block of 512 threads"),
         (generated.MAX_GRID // 64, 64, None),
         (generated.MAX_GRID // 64 + 1, 64, "the most is 2147483647 an axis"),
         ((1, generated.MAX_BLOCKS_YZ), 32, None),
@@ -155,3 +163,12 @@ def test_a_grid_that_is_too_large_is_refused_before_it_runs():
     kernel = GeneratedKernel("k", ["x"], ["out"], "out[0] = x[0];")
     with emulated_gpu(), pytest.raises(ValueError, match="cannot run on a block of 2048 threads"):
         kernel([mx.array([3.0])], [(1,)], [mx.float32], 1, 2048)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_memory_of_a_block(extra):
+    half = dialect.MAX_SHARED_BYTES // 8
+    body = f"SHARED float a[{half}];\n  SHARED int b[{half + extra}];\nout[0] = 0.0f;"
+    assert dialect.shared_bytes(body) == dialect.MAX_SHARED_BYTES + 4 * extra
+    with pytest.raises(AssertionError, match="too much") if extra else contextlib.nullcontext():
+        GeneratedKernel("much", [], ["out"], body)
