@@ -35,7 +35,8 @@ Words
 ``LANE`` ``WARP``
     thread in its group of 32, group in the block (threads counted x first); int
 ``SHARED float a[64];``
-    memory of a block, at most ``MAX_SHARED_BYTES``; each on a line of its own
+    memory of a block, floats or ints, all together at most ``MAX_SHARED_BYTES``; each on a line of
+    its own
 ``BARRIER()`` ``SIMD_BARRIER()``
     every thread of the block (of the group of 32) waits; orders SHARED memory only
 ``SIMD_SUM(v)`` ``SHUFFLE(v, lane)`` ``SHUFFLE_XOR(v, mask)`` ``SHUFFLE_DOWN(v, n)``
@@ -214,6 +215,11 @@ def _index(wide: bool) -> dict[str, str]:
 
 def _replace(text: str, words: dict[str, str]) -> str:
     return re.sub(r"\b[A-Z][A-Z0-9_]*\b", lambda match: words.get(match[0], match[0]), text)
+
+
+def shared_bytes(body: str) -> int:
+    """Bytes of SHARED memory that a block of a kernel has, all its elements being of four bytes."""
+    return sum(4 * int(size) for size in re.findall(r"\bSHARED \w+ \w+\[(\d+)\];", body))
 
 
 def literal(value: float) -> str:

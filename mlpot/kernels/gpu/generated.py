@@ -11,7 +11,14 @@ import mlx.core as mx
 
 from . import compilation
 from .cuda_text import KernelText, kernel_text
-from .dialect import MAX_THREADS, Dialect, translate_body, translate_header
+from .dialect import (
+    MAX_SHARED_BYTES,
+    MAX_THREADS,
+    Dialect,
+    shared_bytes,
+    translate_body,
+    translate_header,
+)
 from .vectors import for_any_start
 
 #: Arrays of this many elements or more need offsets of 64 bits.
@@ -82,6 +89,7 @@ class GeneratedKernel:
         header: str = "",
         vectors: Sequence[str] = (),
     ) -> None:
+        assert shared_bytes(body) <= MAX_SHARED_BYTES, f"{name} has too much SHARED memory"
         self.inputs, self.outputs = list(inputs), list(outputs)
         self._body, self._header = body, header
         self._vectors = [name for name in self.inputs if name in vectors]
