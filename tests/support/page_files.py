@@ -30,6 +30,7 @@ import mlpot
 from mlpot import datasets
 from mlpot.io import locating, registry
 from mlpot.io.registry import PUBLISHED
+from mlpot.kernels.native import builder
 
 FIXTURES = ROOT / "tests" / "fixtures"
 COPPER, ETHANOL = (FIXTURES / "pages" / f"{name}.safetensors" for name in ("copper", "ethanol"))
@@ -50,6 +51,8 @@ def prepare(folder: Path, page: str) -> None:
         shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     staged = smaller_md(yaml.safe_load((folder / "md" / "staged.yaml").read_text()))
     (folder / "md" / "staged.yaml").write_text(yaml.safe_dump(staged))
+    # On clusters: $SCRATCH/mlpot, with the kernels that are compiled already.
+    (folder / "mlpot").symlink_to(builder.cache_folder())
     for name in ("scripts", "evals", "tutorials"):
         (folder / name).symlink_to(ROOT / name)
     (folder / ".venv").symlink_to(sys.prefix)
@@ -57,6 +60,7 @@ def prepare(folder: Path, page: str) -> None:
     for path in (ROOT / "models").glob("*.yaml"):
         keys = smaller_training(yaml.safe_load(path.read_text()))
         (folder / "models" / path.name).write_text(yaml.safe_dump(keys))
+    (folder / "mymodel.yaml").write_text(yaml.safe_dump(smaller_training({})))
     shutil.copy(FIXTURES / "nequix_small.nqx", folder / "nequix-mp-1.nqx")
     shutil.copy(FIXTURES / "nequix_small.nqx", folder / "model.nqx")
     shutil.copy(FIXTURES / "sevennet_even.pth", folder / "model.pth")

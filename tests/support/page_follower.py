@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -92,6 +93,9 @@ class Reader:
                 say(block.code)  # an equation
             elif block.language == "json":
                 self._hosts(block)
+            elif block.language in _SHELL and block.code.startswith("#!"):
+                say(block.code)
+                self._run(block.code, block)
             elif block.language in _SHELL:
                 for command in commands(block):
                     began = time.process_time()
@@ -151,8 +155,23 @@ class Reader:
             if words[0] == "train":
                 page_files.after_training(self.page)
             return
+        # mlx.launch ends with exit code 0 whatever its processes do.
+        trained = re.search(r"mlx\.launch .*mlpot\)? train (\S+)\.yaml", short)
+        report = Path(f"runs/{trained[1]}/report.html") if trained else None
+        if report is not None:
+            shutil.rmtree(report.parent, ignore_errors=True)
+        self._run(short, block)
+        assert report is None or report.is_file(), f"{block.file}:{block.line}: nothing was trained"
+
+    def _run(self, command: str, block: Block) -> None:
+        """A command, or a script, in a shell of its own."""
+        # Ports of its own, as other tests may train in several processes too.
+        port = 40_000 + os.getpid() % 10_000
+        command = command.replace("mlx.launch ", f"mlx.launch --starting-port {port} ")
         paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        ended = subprocess.run(["bash", "-c", short], env=os.environ | {"PATH": paths})
+        cluster = {"SLURM_CPUS_PER_TASK": "1", "SCRATCH": str(Path.cwd())}
+        environment = os.environ | cluster | {"PATH": paths}
+        ended = subprocess.run(["bash", "-c", command], env=environment)
         assert ended.returncode == 0, f"{block.file}:{block.line}: exit code {ended.returncode}"
 
 
