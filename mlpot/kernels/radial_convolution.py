@@ -5,7 +5,7 @@
 
 With g the cotangent of out, T = <g, out> is linear in x, y, h, table and g, so every derivative of
 any order is one of five maps: to out, x, y, h and the table. Those to y and h share one pass over
-the edges, on GPUs those to x and the table too.
+the edges, on GPUs those to x and, where it is not fixed, the table too.
 """
 
 from __future__ import annotations
@@ -58,15 +58,19 @@ def _reference(plan: Plan, n_coefficients: int, n_rows: int):
     return evaluate
 
 
-#: Gradients that one evaluation gives, on CPUs and on GPUs.
+#: Gradients that one evaluation gives, on CPUs and on GPUs. The rules of differentiation ask for
+#: all, and what nobody takes is not evaluated; but an evaluation that gives several does all.
 _JOINT = {"cpu": ("y", "h"), "gpu": ("x", "y", "h", "table")}
 
 
-def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> MultilinearForm:
+def _form(
+    spec: ConvolutionSpec, n_coefficients: int, n_rows: int, fixed_table: bool
+) -> MultilinearForm:
     """The form T of a specification and a size of table."""
     forms = spec.caches.setdefault("radial_forms", {})
     device = "cpu" if gpu.device_refusal() else "gpu"
-    key = (n_coefficients, n_rows, device)
+    joint = [role for role in _JOINT[device] if role != "table" or not fixed_table]
+    key = (n_coefficients, n_rows, device, fixed_table)
     if key in forms:
         return forms[key]
     reference = _reference(Plan(spec), n_coefficients, n_rows)
@@ -92,9 +96,7 @@ def _form(spec: ConvolutionSpec, n_coefficients: int, n_rows: int) -> Multilinea
 
     roles = ("x", "y", "h", "table", "out")
     changes = _Changes(spec, n_coefficients, n_rows) if device == "cpu" else None
-    forms[key] = MultilinearForm(
-        roles, evaluate, [_JOINT[device]], on_edges=("y", "h"), changes=changes
-    )
+    forms[key] = MultilinearForm(roles, evaluate, [joint], on_edges=("y", "h"), changes=changes)
     return forms[key]
 
 
@@ -131,6 +133,7 @@ def radial_convolution(
     table: Float[mx.array, "_ _"],
     rows: Int[mx.array, " _"] | None,
     edges: EdgeIndex,
+    fixed_table: bool = False,
 ) -> Float[mx.array, "n_nodes dim_out"]:
     """``convolution(spec, x, y, edge_weights(h, table, rows), edges)`` without an array of weights.
 
@@ -143,6 +146,8 @@ def radial_convolution(
         rows: (n_edges,) int32 in 0..n_rows-M, first row of each edge; None: the table has M rows
             and all are used.
         edges: edge list sorted by receiver.
+        fixed_table: nobody wants the gradient to the table: it is kept apart from the others, which
+            are faster without it (if it is taken after all, it is right).
 
     Returns:
         (n_nodes, dim_out) component-major.
@@ -159,4 +164,5 @@ def radial_convolution(
         return mx.zeros((x.shape[0], spec.dim_out), dtype=x.dtype)
     index = [*edges.arrays().values(), *(() if rows is None else (rows,))]
     arrays = {"x": x, "y": y, "h": h, "table": table}
-    return _form(spec, h.shape[1], table.shape[0]).gradient("out", arrays, index)
+    form = _form(spec, h.shape[1], table.shape[0], fixed_table)
+    return form.gradient("out", arrays, index)

@@ -110,9 +110,8 @@ class MessageSum:
     ) -> Float[mx.array, "n_nodes dim_out"]:
         """Sums at the receivers, component-major, (n_nodes, irreps_out.dim)."""
         if isinstance(weights, TableWeights):
-            powers, table, rows = weights
-            table = self._copy_by_copy(table) if self._summed else table
-            weights = TableWeights(powers, table, rows)
+            table = self._copy_by_copy(weights.table) if self._summed else weights.table
+            weights = weights._replace(table=table)
         else:
             weights = self._copy_by_copy(weights) if self._summed else weights
         kept = short_features.FEATURE_DTYPES[self.feature_dtype]

@@ -23,11 +23,13 @@ class TableWeights(NamedTuple):
         powers: (n_edges, 6).
         table: (n_rows, n_weights).
         rows: (n_edges,) int32, the first row of each edge.
+        fixed: whether the table is made of parameters that are not differentiated.
     """
 
     powers: Float[mx.array, "n_edges 6"]
     table: Float[mx.array, "n_rows n_weights"]
     rows: Int[mx.array, " n_edges"]
+    fixed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

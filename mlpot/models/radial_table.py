@@ -244,13 +244,13 @@ class RadialTable:
         found = None if edges.strategy == "exact" else self._table(network, edges)
         if found is None:
             return edges.exact(network)
-        grid, table = found
+        grid, table, fixed = found
         rows, powers = edges.located(grid)
-        return TableWeights(powers, table, rows)
+        return TableWeights(powers, table, rows, fixed)
 
     def _table(
         self, network: FullyConnectedNet, edges: RadialEdges
-    ) -> tuple[RadialGrid, mx.array] | None:
+    ) -> tuple[RadialGrid, mx.array, bool] | None:
         embedding, n_weights = edges.embedding, network.hs[-1]
         dtype = edges.length.dtype
 
@@ -264,7 +264,7 @@ class RadialTable:
                 edges.strategy, n_rows, n_weights, edges.n_edges, dtype, not fixed
             )
 
-        def make(fixed: bool) -> tuple[RadialGrid, mx.array] | None:
+        def make(fixed: bool) -> tuple[RadialGrid, mx.array, bool] | None:
             if not takes(self.intervals or UNKNOWN, fixed):
                 return None
             n = UNKNOWN if self.intervals is None else self.intervals
@@ -278,7 +278,7 @@ class RadialTable:
             table = make_table(network, knots, traced=not fixed)
             if fixed:
                 mx.eval(table)
-            return knots.grid, table
+            return knots.grid, table, fixed
 
         further = (self.intervals, edges.strategy, dtype, mx.default_device().type)
         return self._kept.get(_parameters(network, embedding), further, make)

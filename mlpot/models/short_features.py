@@ -80,10 +80,9 @@ def _convolution(
     stored: Callable[[mx.array], mx.array],
 ) -> mx.array:
     if isinstance(weights, TableWeights):
-        powers, table, rows = weights
-        return kernels.radial_convolution(
-            spec, stored(x), stored(y), stored(powers), stored(table), rows, edges
-        )
+        powers, table, rows, fixed = weights
+        arrays = (stored(x), stored(y), stored(powers), stored(table))
+        return kernels.radial_convolution(spec, *arrays, rows, edges, fixed_table=fixed)
     return kernels.convolution(spec, stored(x), stored(y), stored(weights), edges)
 
 
@@ -99,7 +98,7 @@ def _kernels_take(
     if backend.chosen() not in ("auto", gpu.running_dialect()):
         return False
     if isinstance(weights, TableWeights):
-        powers, table, rows = weights
+        powers, table, rows, _ = weights
         sizes = (powers.shape[1], table.shape[0], rows is not None)
         return not gpu.radial_convolution_refusal(spec, edges.n_nodes, *sizes, short)
     return not gpu.convolution_refusal(spec, edges.n_nodes, short)

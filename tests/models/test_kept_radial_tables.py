@@ -129,7 +129,7 @@ def test_compiled_tables_follow_the_weights():
         edges = edges_of_kind(embedding, length, 2)
         if not tabulated:
             return (network(edges.scalars()) ** 3).sum()
-        powers, rows, first = layer.radial_table.weights(network, edges)
+        powers, rows, first, _ = layer.radial_table.weights(network, edges)
         return (kernels.edge_weights(powers, rows, first) ** 3).sum()
 
     compiled = mx.compile(mx.grad(lambda last: weights(last, True)))

@@ -107,7 +107,7 @@ def test_interpolated_weights_between_the_knots(name):
             kinds = []
             for kind in range(embedding.n_kinds):
                 edges = edges_of_kind(embedding, q, kind)
-                powers, rows, first = layer.radial_table.weights(network, edges)
+                powers, rows, first, _ = layer.radial_table.weights(network, edges)
                 kinds.append(sum(powers[:, m : m + 1] * rows[first + m] for m in range(6)))
             return mx.concatenate(kinds)
 
