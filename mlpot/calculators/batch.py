@@ -24,7 +24,7 @@ class CalculatorBatch:
     one after the other for their forces. The first to ask after a step has all computed in one
     batch, the others take their share.
 
-    Example:
+    Examples:
         >>> for image, calc in zip(images, CalculatorBatch(calculator, images).calculators):
         ...     image.calc = calc
 

@@ -39,7 +39,7 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
     (n_models, n_atoms, 3) the forces of each. float64 is computed on the CPU. Nothing global
     (default device, precision, seeds) is changed.
 
-    Example:
+    Examples:
         >>> atoms.calc = MLPotCalculator("best.safetensors", dtype="float32", skin=0.5)
         >>> atoms.get_potential_energy()
 

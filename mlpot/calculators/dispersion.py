@@ -15,7 +15,7 @@ def with_d3(calc: Any, functional: str = "pbe", damping: str = "d3bj") -> SumCal
     and strains work; exact second derivatives are of the potential alone and are not offered. Do
     not add D3 to a potential that was trained on data with dispersion.
 
-    Example:
+    Examples:
         >>> atoms.calc = with_d3(MLPotCalculator("best.safetensors"), "pbe")
 
     Args:

@@ -39,7 +39,7 @@ class VerletList:
     value of the inverse of F (1 if the cell did not change). Displacements are counted without
     lattice vectors along periodic directions, so wrapping atoms into the cell is no motion.
 
-    Example:
+    Examples:
         >>> pairs = VerletList(cutoff=5.0, skin=0.5)
         >>> graph = pairs.graph(numbers, positions, cell, pbc)
 

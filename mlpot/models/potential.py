@@ -32,7 +32,7 @@ class Potential(mlx.nn.Module):
     An isolated atom has exactly its E0. The interaction energy (without E0) is what the network
     computes in its own precision; E0 is summed in float64 on the host.
 
-    Example:
+    Examples:
         >>> config = PotentialConfig(numbers=[1, 8], cutoff=4.5)
         >>> potential = Potential(config)
 

@@ -106,7 +106,7 @@ def run_battery(
     Raises:
         ValueError: an unknown check or backend.
 
-    Example:
+    Examples:
         >>> failed = [r for r in run_battery(potential) if not r.passed]
     """
     names = list(CHECKS) if checks is None else list(checks)
