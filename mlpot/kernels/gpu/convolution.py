@@ -45,14 +45,17 @@ SUM_THREADS = 256
 FORWARD = Tuning(width=4)
 FORWARD_FROM_TABLE = Tuning(width=1)
 SENDER = Tuning(width=2)
-TOGETHER = Tuning(width=4)
-TOGETHER_FROM_TABLE = Tuning(width=2)
 EDGE = Tuning(width=4)
 EDGE_WITH_MESSAGES = Tuning(width=2)
-#: Most bytes of g that are gathered at the same time, so that they stay in the cache (60 MB).
+#: Several adjoints at the senders, with weights that are given and with those from a table.
+TOGETHER = Tuning(width=4, lanes=32, ahead=True)
+TOGETHER_FROM_TABLE = Tuning(width=2, warps=2)
+#: Most bytes of g that are gathered at the same time, so that they stay in the cache: on an H200
+#: 14 MB are gathered faster than messages are written and read, 72 MB more slowly.
 GATHERED_BYTES = 25_000_000
-#: Fewest edges from a sender into a tile of receivers, in the mean, for which tiles are used.
-EDGES_IN_TILE = 4
+#: Fewest edges from a sender into a tile of receivers, in the mean, for which tiles are used where
+#: more bytes are gathered; None: never. By the model of costs four would do; no GPU has timed it.
+EDGES_IN_TILE: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class _Facts:
         if "gpu_facts" not in spec.caches:
             tunings = (EDGE_WITH_MESSAGES, FORWARD, FORWARD_FROM_TABLE, SENDER, EDGE)
             plans = [layout(spec, t.width, t.components) for t in tunings]
-            together = [layout(spec, t.width, 0) for t in (TOGETHER, TOGETHER_FROM_TABLE)]
+            tunings = (TOGETHER, TOGETHER_FROM_TABLE)
+            together = [layout(spec, t.width, 0, t.lanes) for t in tunings]
             messages = plans[0]
             blocks = {(kind.x_offset, kind.channel) for kind in messages.kinds}
             spec.caches["gpu_facts"] = cls(
@@ -184,21 +188,20 @@ class Run:
         joins_x = _Facts.of(self.spec).joins_x
         tile = self.tile_nodes()
         few = self.edges.n_edges * self.spec.n_weights <= FEW_WEIGHTS
-        own, weights = targets, ""
-        if self.sizes.coefficients and "w" in targets:
-            own, weights = targets.replace("w", ""), "w"
-        if len(own) == 2 and few and (joins_x or tile is not None):
-            targets = ("xyh" if self.sizes.coefficients else "xyw") + weights
+        from_table = self.sizes.coefficients > 0
+        weights = "w" if from_table and "w" in targets else ""
+        if len(targets) - len(weights) == 2 and few and (joins_x or tile is not None):
+            targets = ("xyh" if from_table else "xyw") + weights
         if "x" not in targets:
             return self.at_edges(targets)
         if targets == "x":
             return self.at_senders("x", SENDER, tile or 0)
-        if tile is not None:
-            tuning = TOGETHER_FROM_TABLE if self.sizes.coefficients else TOGETHER
-            return self.at_senders(targets, tuning, tile)
-        if joins_x:
+        # With the rows of a table to read, messages are 5 % faster unless weights are written too.
+        if joins_x and (tile is None or (from_table and not weights)):
             return self.at_edges(targets)
-        return self.at_senders("x", SENDER) | self.at_edges(targets.replace("x", ""))
+        if tile is None:
+            return self.at_senders("x", SENDER) | self.at_edges(targets.replace("x", ""))
+        return self.at_senders(targets, TOGETHER_FROM_TABLE if from_table else TOGETHER, tile)
 
     def tile_nodes(self) -> int | None:
         """Receivers whose rows of g senders gather at a time.
@@ -207,14 +210,18 @@ class Run:
             0: of all; None: tiles would leave a sender too few edges.
         """
         n_nodes, n_edges = self.edges.n_nodes, self.edges.n_edges
-        row = _Facts.of(self.spec).gathered * self.dtype.size
+        row = self.gathered_row()
         if n_nodes * row <= GATHERED_BYTES:
             return 0
         nodes = max(1, GATHERED_BYTES // row)
         n_tiles = -(-n_nodes // nodes)
-        if n_edges < EDGES_IN_TILE * n_tiles * n_nodes:
+        if EDGES_IN_TILE is None or n_edges < EDGES_IN_TILE * n_tiles * n_nodes:
             return None
         return None if _nodes_refusal(n_tiles * n_nodes, _Facts.of(self.spec).kinds) else nodes
+
+    def gathered_row(self) -> int:
+        """Most bytes of a row of g that a sender gathers at a time."""
+        return _Facts.of(self.spec).gathered * self.dtype.size
 
     def at_senders(self, targets: str, tuning: Tuning, tile_nodes: int = 0) -> dict[str, mx.array]:
         """Adjoints without messages: to x, and others with it."""

@@ -33,8 +33,6 @@ from .convolution_text import (
     load_x,
     load_y,
     matrix,
-    numbers_ahead,
-    numbers_of_step,
     path_weights,
     per_lane,
     prologue,
@@ -42,24 +40,18 @@ from .convolution_text import (
 )
 from .vectors import write
 
-_AHEAD = (("sender", "LOAD(senders, #)"),)
 
-
-def receiver_body(shape: Shape, sizes: Sizes, unroll: int, ahead: bool = False) -> str:
+def receiver_body(shape: Shape, sizes: Sizes, unroll: int) -> str:
     """Sums at the receivers: the forward map."""
     v = shape.width
     lines = prologue(shape)
     for p, path in enumerate(shape.paths):
         for k in range(path.d3):
             lines.append(f"float {', '.join(f'{n} = 0.0f' for n in lane_names(f'a{p}_{k}', v))};")
-    lines += numbers_ahead(shape, unroll, _AHEAD) if ahead else []
     lines.append(f"for (int first = start; first < stop; first += {shape.slots * unroll}) {{")
     for u in range(unroll):
         lines += lane_edge(shape, u)
-        if ahead:
-            lines += numbers_of_step(shape, unroll, u, _AHEAD)
-        else:
-            lines.append(f"const int sender{u} = LOAD(senders, e{u});")
+        lines.append(f"const int sender{u} = LOAD(senders, e{u});")
     for u in range(unroll):
         lines += load_w(shape, sizes, u) + load_y(shape, sizes, u)
         lines += load_x(shape, sizes, u, f"sender{u}")
@@ -105,14 +97,10 @@ def edge_body(shape: Shape, sizes: Sizes, targets: str, unroll: int, ahead: bool
     lines = prologue(shape)
     for p in range(len(shape.paths)):
         lines += load_g(shape, sizes, p, "_", "node")
-    ahead = ahead and targets != "x"
-    lines += numbers_ahead(shape, unroll, _AHEAD) if ahead else []
     lines.append(f"for (int first = start; first < stop; first += {shape.slots * unroll}) {{")
     for u in range(unroll):
         lines += lane_edge(shape, u)
-        if ahead:
-            lines += numbers_of_step(shape, unroll, u, _AHEAD)
-        elif targets != "x":
+        if targets != "x":
             lines.append(f"const int sender{u} = LOAD(senders, e{u});")
     for u in range(unroll):
         if targets != "w":

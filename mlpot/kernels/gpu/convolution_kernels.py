@@ -26,12 +26,15 @@ class Tuning:
         components: most output components times channels that a lane keeps in registers.
         unroll: edges whose data are under way together.
         warps: of a block.
+        lanes: fewest lanes of an edge, where that leaves each two channels or more (senders).
+        ahead: whether numbers of edges are read one step ahead (senders).
     """
 
     width: int = 4
     components: int = 64
     unroll: int = 1
     warps: int = 4
+    lanes: int = 1
     ahead: bool = False
 
 
@@ -51,7 +54,7 @@ class NodeKernel:
 def forward_kernel(spec: ConvolutionSpec, sizes: Sizes, tuning: Tuning) -> NodeKernel:
     """out, from x, y and w."""
     plan = layout(spec, tuning.width, tuning.components)
-    bodies = [receiver_body(shape, sizes, tuning.unroll, tuning.ahead) for shape in plan.shapes]
+    bodies = [receiver_body(shape, sizes, tuning.unroll) for shape in plan.shapes]
     kernel = GeneratedKernel(
         _name("convolution", sizes),
         ["x", "y", *_weight_inputs(sizes), "senders", "receiver_ptr"],
@@ -78,10 +81,13 @@ def sender_kernel(
         tile_nodes: receivers whose rows of g stay in the cache: tiles of at most so many are done
             one after the other, and the adjoint to x comes as one part a tile; 0: all at a time.
     """
-    plan = layout(spec, tuning.width, 0)
+    plan = layout(spec, tuning.width, 0, tuning.lanes)
     row = f"{'(INDEX(tile) * n_nodes + node)' if tile_nodes else 'INDEX(node)'} * {sizes.dim_x}"
     word = "float" if tile_nodes else sizes.word
-    bodies = [sender_body(s, sizes, targets, tuning.unroll, row, word) for s in plan.shapes]
+    bodies = [
+        sender_body(shape, sizes, targets, row, word, tuning.unroll, tuning.ahead)
+        for shape in plan.shapes
+    ]
     after = fill_gaps(plan, "x_bar", row, word)
     name = "convolution_x" if targets == "x" else f"convolution_{targets}_at_senders"
     inputs = ["x"] * (targets != "x") + ["y", *_weight_inputs(sizes)]
@@ -112,7 +118,7 @@ def edge_kernel(spec: ConvolutionSpec, sizes: Sizes, targets: str, tuning: Tunin
     The adjoints to y and h come as columns of parts, one a kind, to be added.
     """
     plan = layout(spec, tuning.width, tuning.components)
-    bodies = [edge_body(s, sizes, targets, tuning.unroll, tuning.ahead) for s in plan.shapes]
+    bodies = [edge_body(shape, sizes, targets, tuning.unroll) for shape in plan.shapes]
     inputs = ["x"] * (targets != "x") + ["y"] * (targets != "y")
     inputs += _weight_inputs(sizes) if targets != "w" else []
     senders = ["senders"] * (targets != "x")

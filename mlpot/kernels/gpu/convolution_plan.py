@@ -135,13 +135,14 @@ def blocks_of_x(spec: ConvolutionSpec) -> list[list[ConvolutionPath]]:
     return list(found.values())
 
 
-def layout(spec: ConvolutionSpec, widest: int, components: int) -> Layout:
+def layout(spec: ConvolutionSpec, widest: int, components: int, lanes: int = 1) -> Layout:
     """Share out the paths.
 
     Args:
         spec: the convolution.
         widest: most channels a lane.
         components: most components of the output a lane holds, times channels; 0: no limit.
+        lanes: fewest lanes of an edge, where that leaves each two channels or more.
 
     Returns:
         Shapes and kinds.
@@ -150,6 +151,8 @@ def layout(spec: ConvolutionSpec, widest: int, components: int) -> Layout:
     kinds: list[Kind] = []
     for paths in blocks_of_x(spec):
         width = vector_width(spec, paths, widest)
+        while width > 2 and paths[0].mul < lanes * width:
+            width //= 2
         for part in _cut(paths, components // width if components else 0):
             shape = _shape(part, width)
             number = shapes.setdefault(shape, len(shapes))

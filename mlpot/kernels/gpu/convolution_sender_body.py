@@ -17,38 +17,46 @@ from .convolution_text import (
     load_w,
     load_x,
     load_y,
-    numbers_ahead,
-    numbers_of_step,
     path_weights,
     prologue,
     sum_over_slots,
 )
 from .vectors import write
 
-#: Numbers of nodes and edges that a step needs, read one step ahead.
-_AHEAD = (("e", "LOAD(sender_perm, #)"), ("receiver", "LOAD(receivers, next_e@)"))
 
-
-def sender_body(shape: Shape, sizes: Sizes, targets: str, unroll: int, row: str, word: str) -> str:
+def sender_body(
+    shape: Shape, sizes: Sizes, targets: str, row: str, word: str, unroll: int, ahead: bool
+) -> str:
     """Adjoints at the edges of a sender: that to x, summed here, and any of y, and w or h.
 
     Args:
         shape: of the part.
         sizes: row lengths.
         targets: "x", and those of "y", "w" and "h" that are wanted with it.
-        unroll: edges whose data are under way together.
         row: where the row of the adjoint to x starts.
         word: type that it is stored as.
+        unroll: edges whose data are under way together.
+        ahead: the numbers of an edge and its receiver, which everything else waits for, are read
+            one step ahead.
     """
     v, lines = shape.width, prologue(shape)
     if targets != "x":
         lines += load_x(shape, sizes, 0, "node")
     for i in range(shape.d1):
         lines.append(f"float {', '.join(f'{n} = 0.0f' for n in lane_names(f'a{i}', v))};")
-    lines += numbers_ahead(shape, unroll, _AHEAD)
-    lines.append(f"for (int first = start; first < stop; first += {shape.slots * unroll}) {{")
+    step = shape.slots * unroll
+    for u in range(unroll if ahead else 0):
+        lines.append(f"int next_e{u} = 0, next_receiver{u} = 0;")
+        lines += ["if (start < stop) {", *_next_edge(shape, u, "start"), "}"]
+    lines.append(f"for (int first = start; first < stop; first += {step}) {{")
     for u in range(unroll):
-        lines += lane_edge(shape, u, "place") + numbers_of_step(shape, unroll, u, _AHEAD)
+        lines += lane_edge(shape, u, "place")
+        if ahead:
+            lines.append(f"const int e{u} = next_e{u}, receiver{u} = next_receiver{u};")
+            lines += _next_edge(shape, u, f"first + {step}")
+        else:
+            lines.append(f"const int e{u} = LOAD(sender_perm, place{u});")
+            lines.append(f"const int receiver{u} = LOAD(receivers, e{u});")
     for u in range(unroll):
         lines += load_w(shape, sizes, u) + load_y(shape, sizes, u)
         lines += [f"float {name} = 0.0f;" for name in sum_names(sizes, targets, u)]
@@ -72,3 +80,12 @@ def sender_body(shape: Shape, sizes: Sizes, targets: str, unroll: int, row: str,
         for i in range(shape.d1)
     ]
     return "\n".join(lines + guarded(shape, stores))
+
+
+def _next_edge(shape: Shape, u: int, first: str) -> list[str]:
+    """Numbers for the step that starts at ``first``; beyond the end those of the last edge."""
+    place = f"{first} + {u * shape.slots}" + (" + slot" if shape.slots > 1 else "")
+    return [
+        f"next_e{u} = LOAD(sender_perm, {place} < stop ? {place} : stop - 1);",
+        f"next_receiver{u} = LOAD(receivers, next_e{u});",
+    ]

@@ -76,41 +76,6 @@ def lane_edge(shape: Shape, u: int, number: str = "e") -> list[str]:
     return lines
 
 
-def numbers_ahead(shape: Shape, unroll: int, reads: Sequence[tuple[str, str]]) -> list[str]:
-    """Before a loop over edges: the numbers that the first step needs.
-
-    What a step gathers waits for numbers of nodes, so each step reads those of the next one.
-
-    Args:
-        shape: of the part.
-        unroll: edges of a step.
-        reads: (name, what it is set to) of each number, ``@`` being the number of the edge in the
-            step, ``#`` its place.
-    """
-    lines = []
-    for u in range(unroll):
-        lines.append(f"int {', '.join(f'next_{name}{u} = 0' for name, _ in reads)};")
-        lines += ["if (start < stop) {", *_next(shape, u, "start", reads), "}"]
-    return lines
-
-
-def numbers_of_step(
-    shape: Shape, unroll: int, u: int, reads: Sequence[tuple[str, str]]
-) -> list[str]:
-    """In a step: its own numbers, and reads of the next one's (beyond the end the last edge's)."""
-    own = ", ".join(f"{name}{u} = next_{name}{u}" for name, _ in reads)
-    return [f"const int {own};", *_next(shape, u, f"first + {shape.slots * unroll}", reads)]
-
-
-def _next(shape: Shape, u: int, first: str, reads: Sequence[tuple[str, str]]) -> list[str]:
-    place = f"{first} + {u * shape.slots}" + (" + slot" if shape.slots > 1 else "")
-    inside = f"({place} < stop ? {place} : stop - 1)"
-    return [
-        f"next_{name}{u} = {what.replace('@', str(u)).replace('#', inside)};"
-        for name, what in reads
-    ]
-
-
 def counting(shape: Shape, u: int) -> list[str]:
     """What has to hold for a lane to count."""
     found = ["alive"] if shape.masked else []

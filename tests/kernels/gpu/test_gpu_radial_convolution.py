@@ -71,7 +71,26 @@ def test_values(targets):
     device = check([(0, 1, 1, 8), (1, 1, 1, 3)], targets)
     assert all(c.spill_bytes == 0 for c in device.compiled.values())
     if targets == ("x", "y", "h"):
-        assert device.kernels == ["radial_convolution_xyh_at_senders"]
+        names = ["radial_convolution_xyh_at_edges", "convolution_messages"]
+        assert device.kernels == names
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_adjoint_to_a_fixed_table_is_kept_apart(fixed):
+    """So that it is not evaluated where forces alone are wanted."""
+    spec, arrays, first, edges, _ = case([(0, 1, 1, 4)], True)
+    given = [arrays[k] for k in ("x", "y", "h", "table")]
+
+    def value(*changed):
+        out = kernels.radial_convolution(spec, *changed, first, edges, fixed_table=fixed)
+        return (out * arrays["out"]).sum()
+
+    with emulated_gpu() as device:
+        found = mx.grad(value, argnums=(0, 1, 2, 3))(*given)
+    name = "radial_convolution_xyh_at_edges" if fixed else "radial_convolution_xyhw_at_senders"
+    assert name in device.kernels
+    for target, slope in zip(("x", "y", "h", "table"), found, strict=True):
+        assert_close(slope, wanted(spec, target, arrays, first, edges), 2e-6)
 
 
 TABLE_FROM_WEIGHTS = ["segment_starts", "table_slots", "table_rows"]
@@ -98,7 +117,13 @@ def test_table_with_others(targets, first):
 @pytest.mark.parametrize("fits", [True, False])
 @pytest.mark.parametrize(
     ("targets", "alone"),
-    [(("table",), []), (("x", "y", "h", "table"), ["radial_convolution_xyh_at_senders"])],
+    [
+        (("table",), []),
+        (
+            ("x", "y", "h", "table"),
+            ["radial_convolution_xyh_at_edges", "convolution_messages"],
+        ),
+    ],
     ids=["table", "all"],
 )
 def test_memory_for_the_adjoint_to_the_weights(monkeypatch, targets, alone, fits):
@@ -116,7 +141,6 @@ def test_messages_beside_the_adjoint_to_the_weights(monkeypatch, together):
     """A block of x that no path reads cannot have messages: it is summed at the senders."""
     convolution = importlib.import_module("mlpot.kernels.gpu.convolution")
     monkeypatch.setattr(convolution, "GATHERED_BYTES", 0)
-    monkeypatch.setattr(convolution, "EDGES_IN_TILE", 100)
     monkeypatch.setattr(convolution, "FEW_WEIGHTS", 0)
     if not together:
         monkeypatch.setattr(convolution, "EDGE_WITH_MESSAGES", Tuning(width=2, components=6))
