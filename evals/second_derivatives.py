@@ -3,8 +3,8 @@
     python evals/second_derivatives.py --models nequix-mp-1 sevennet-0 --own copper.safetensors
 
 Writes second-derivatives.json and a picture into the folder --out. What is compared runs in turns
-in one process and the least of its times counts, so ratios hold on a machine that does other
-things too. All is on the CPU.
+in one process and the least of its times counts; times are those of all threads of the process
+(CPU time), so ratios hold on a machine that does other things too. All is on the CPU.
 
 - products: a Hessian-vector product against energy and forces, both replayed from a record; alone
   and eight together; and those with vectors that move two atoms only, which are not recorded.
@@ -62,9 +62,9 @@ def in_turns(functions: dict, seconds: float, least: int = 3, most: int = 25) ->
     while rounds < least or (time.perf_counter() - begun < seconds and rounds < most):
         rounds += 1
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = time.process_time()
             function()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(time.process_time() - start)
     return {name: min(values) for name, values in times.items()}
 
 
@@ -142,14 +142,14 @@ def phonons_of(model: str, crystal: str, arguments) -> dict:
             phonopy.dataset = every_displacement(phonopy)
         if exact:
             vectors = displacement_vectors(phonopy)
-            start = time.perf_counter()
+            start = time.process_time()
             fresh = calc.astype("float64")
             found = linear_forces(fresh, to_ase(phonopy.supercell), vectors, None, silent)
         else:
             cells = [to_ase(cell) for cell in phonopy.supercells_with_displacements]
-            start = time.perf_counter()
+            start = time.process_time()
             found = displaced_forces(calc.astype("float64"), cells, silent)
-        seconds[name] = time.perf_counter() - start
+        seconds[name] = time.process_time() - start
         phonopy.forces = found
         phonopy.produce_force_constants(show_drift=False)
         objects[name] = (phonopy, len(found))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .dispersion import Functional, potential_of
+
 
 def eos(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -17,6 +19,7 @@ def eos(
         bool, typer.Option("--relax/--no-relax", help="Relax the atoms at each volume.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-3,
+    d3: Functional = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("eos"),
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
@@ -33,13 +36,12 @@ def eos(
     from rich.console import Console
 
     from mlpot import workflows
-    from mlpot.calculators import MLPotCalculator
 
     atoms = workflows.read_structure(struct)
     console = Console()
     workflows.eos(
         atoms,
-        MLPotCalculator(model, dtype="float64"),
+        potential_of(model, d3, dtype="float64"),
         span=span,
         points=points,
         relax=relax,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .dispersion import Functional, potential_of
+
 
 def neb(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -22,6 +24,7 @@ def neb(
     fmax: Annotated[float, typer.Option(help="Largest force that may remain, eV/Å.")] = 0.03,
     steps: Annotated[int, typer.Option(help="At most so many steps.")] = 500,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
+    d3: Functional = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("neb"),
     name: Annotated[str, typer.Option(help="What file names begin with.")] = "neb",
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
@@ -37,7 +40,6 @@ def neb(
     from rich.console import Console
 
     from mlpot import workflows
-    from mlpot.calculators import MLPotCalculator
 
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype is {dtype!r}: give float32 or float64")
@@ -46,7 +48,7 @@ def neb(
     band = workflows.neb(
         first,
         last,
-        MLPotCalculator(model, dtype=dtype),
+        potential_of(model, d3, dtype=dtype),
         images,
         climb=climb,
         relax_ends=relax_ends,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .dispersion import Functional, potential_of
 from .triples import integers
 
 
@@ -20,6 +21,7 @@ def phonons(
     method: Annotated[
         str, typer.Option(help="hessian (exact second derivatives) or displacements.")
     ] = "hessian",
+    d3: Functional = None,
     relax: Annotated[
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
@@ -51,17 +53,21 @@ def phonons(
     from rich.console import Console
 
     from mlpot import workflows
-    from mlpot.calculators import MLPotCalculator
 
     if method not in ("hessian", "displacements"):
         raise ValueError(f"method is {method!r}: give hessian or displacements")
+    if d3 is not None and method == "hessian":
+        raise ValueError(
+            "exact second derivatives are of the potential alone: with --d3 give "
+            "--method displacements"
+        )
     repetitions = integers(supercell, "--supercell")
     counts = integers(mesh, "--mesh")
     atoms = workflows.read_structure(struct)
     console = Console()
     result = workflows.phonons(
         atoms,
-        MLPotCalculator(model, dtype="float64"),
+        potential_of(model, d3, dtype="float64"),
         repetitions,
         method,
         relax,

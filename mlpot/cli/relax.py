@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .dispersion import Functional, potential_of
+
 
 def relax(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -29,6 +31,7 @@ def relax(
     symmetry: Annotated[bool, typer.Option("--symmetry", help="Keep the space group.")] = False,
     steps: Annotated[int, typer.Option(help="At most so many steps.")] = 500,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
+    d3: Functional = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file where it exists.")
     ] = False,
@@ -36,12 +39,11 @@ def relax(
     """Relax structures, and with --cell their cells; what was reached is written in any case.
 
     Several structures are relaxed together in one batch and written into one file,
-    in order; with --cell or --symmetry, or a committee, one after the other.
+    in order; with --cell, --symmetry or --d3, or a committee, one after the other.
     """
     from rich.console import Console
 
     from mlpot import workflows
-    from mlpot.calculators import MLPotCalculator
     from mlpot.workflows.structures import check_writable, read_structures
 
     if dtype not in ("float32", "float64"):
@@ -51,9 +53,9 @@ def relax(
     target = Path(default) if out is None else out
     check_writable(target, overwrite)
     found = [atoms for path in struct for atoms in read_structures(path, every=frames)]
-    calc = MLPotCalculator(model, dtype=dtype)
+    calc = potential_of(model, d3, dtype=dtype)
     console = Console()
-    if several and not (cell or symmetry or len(calc.members) > 1):
+    if several and not (cell or symmetry or d3 or len(calc.members) > 1):
         results = workflows.relax_batch(found, calc, fmax, steps, console)
     else:
         results = [

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ase import Atoms
+from ase.build import make_supercell
 from rich.console import Console
 
 from mlpot.calculators import MLPotCalculator
 
 from .anharmonic_result import Anharmonic, output_paths
+from .kept_forces import KeptForces
 from .outputs import check_outputs
 from .phonopy_bridge import make_phono3py, require_phonopy, supercell_matrix, to_ase
 from .precision import check_elements, in_float64, with_exact_radial
@@ -46,7 +49,8 @@ def anharmonic(
 
     The third derivatives with the atoms of the primitive cell that symmetry does not relate are
     derivatives of the Hessian along their displacements; symmetry gives the rest. It takes
-    9 n_supercell third-order products for each such atom, so this is for small supercells. With a
+    9 n_supercell third-order products for each such atom, so this is for small supercells. With
+    ``out``, what is computed is kept there until the end: a run that was stopped goes on. With a
     mesh, phono3py computes the thermal conductivity in the relaxation-time approximation.
 
     Args:
@@ -81,6 +85,7 @@ def anharmonic(
     name = name or atoms.get_chemical_formula()
     if out is not None:
         check_outputs(output_paths(out, name, mesh is not None, plot).values(), overwrite)
+    _check_size(atoms, matrix, supercell)
     console = Console() if console is None else console
     calc = with_exact_radial(in_float64(calc))
     unit = atoms.copy()
@@ -97,13 +102,11 @@ def anharmonic(
         hessian = calc.get_hessian(large, rows=primitive, progress=progress)
     shape = (len(primitive), 3, len(large), 3)
     phono3py.fc2 = np.ascontiguousarray(hessian.reshape(shape).swapaxes(1, 2))
-    third = _third_order(phono3py, primitive, large, calc, chunk, console)
+    path = None if out is None else Path(out) / f"{name}-third-order.npz"
+    third, kept = _third_order(phono3py, primitive, large, calc, chunk, console, path)
     if np.abs(third).max() < _NOTHING:
-        raise ValueError(
-            f"all third derivatives vanish in a supercell of {len(large)} atoms: in one so small "
-            f"each neighbour and its mirror image are the same atom; give a larger one than "
-            f"{np.asarray(supercell).tolist()}"
-        )
+        kept.finish()
+        raise _too_small(len(large), supercell)
     drift = float(np.abs(third.sum(axis=2)).max())
     phono3py.fc3 = third
     phono3py.symmetrize_fc2()
@@ -120,6 +123,7 @@ def anharmonic(
         console.print(result.table(), highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
+    kept.finish()
     return result
 
 
@@ -130,35 +134,35 @@ def _third_order(
     calc: MLPotCalculator,
     chunk: int,
     console: Console,
-) -> np.ndarray:
-    """Compact force constants, (n_primitive, n_supercell, n_supercell, 3, 3, 3)."""
+    path: Path | None,
+) -> tuple[np.ndarray, KeptForces]:
+    """Compact force constants, (n_primitive, n_supercell, n_supercell, 3, 3, 3), and the file."""
     symmetry = phono3py.symmetry
     n_atoms = len(large)
     unit_vectors = np.eye(3 * n_atoms).reshape(-1, n_atoms, 3)
-    found: dict[int, np.ndarray] = {}
     mapping = symmetry.get_map_atoms()
     representatives = {int(mapping[i]): i for i in reversed(primitive)}
-    total = 9 * n_atoms * len(representatives)
+    moves = np.array(
+        [unit_vectors[3 * atom + axis] for atom in representatives.values() for axis in range(3)]
+    )
+    kept = KeptForces(path, calc, np.concatenate([large.positions, large.cell.array]), moves)
+    total = 3 * n_atoms * len(moves)
+    if len(kept.forces):
+        console.print(f"{len(kept.forces)} of {total} third derivatives were computed before.")
     with bar(console, f"third derivatives, {n_atoms} atoms", total) as progress:
-        for number, atom in enumerate(representatives.values()):
-            blocks = np.empty((3, 3 * n_atoms, n_atoms, 3))
-            for axis in range(3):
-                before = (3 * number + axis) * 3 * n_atoms
-
-                def report(done: int, _wanted: int, before: int = before) -> None:
-                    progress(before + done, total)
-
-                blocks[axis] = calc.get_third_order(
-                    large, unit_vectors[3 * atom + axis], unit_vectors, chunk, report
-                )
-            # (axis, atom, axis, atom, axis) to phono3py's order: atoms first.
-            split = blocks.reshape(3, n_atoms, 3, n_atoms, 3)
-            found[atom] = np.ascontiguousarray(split.transpose(1, 3, 0, 2, 4))
+        while (done := len(kept.forces)) < total:
+            move, column = divmod(done, 3 * n_atoms)
+            part = unit_vectors[column : column + chunk]
+            kept.add(calc.get_third_order(large, moves[move], part, chunk))
+            progress(len(kept.forces), total)
+    # (atom, axis, atom, axis, atom, axis) to phono3py's order: atoms first.
+    blocks = kept.forces.reshape(-1, 3, n_atoms, 3, n_atoms, 3).transpose(0, 2, 4, 1, 3, 5)
+    found = dict(zip(representatives.values(), blocks, strict=True))
     compact = np.empty((len(primitive), n_atoms, n_atoms, 3, 3, 3))
     for row, atom in enumerate(primitive):
         source = representatives[int(mapping[atom])]
         compact[row] = _rotated(found[source], source, atom, symmetry, large)
-    return compact
+    return compact, kept
 
 
 def _rotated(
@@ -177,6 +181,26 @@ def _rotated(
     result = np.empty_like(blocks)
     result[np.ix_(to, to)] = turned
     return result
+
+
+def _too_small(n_atoms: int, supercell: Sequence[Any]) -> ValueError:
+    return ValueError(
+        f"all third derivatives vanish in a supercell of {n_atoms} atoms: in one so small each "
+        f"neighbour and its mirror image are the same atom; give a larger one than "
+        f"{np.asarray(supercell).tolist()}"
+    )
+
+
+def _check_size(atoms: Atoms, matrix: np.ndarray, supercell: Sequence[Any]) -> None:
+    """Refuse a supercell in which inversion at an atom leaves every atom where it is.
+
+    Third derivatives change their sign under inversion, so they are zero there.
+    """
+    large = make_supercell(atoms, matrix)
+    places = large.get_scaled_positions(wrap=False)
+    twice = 2 * (places - places[0])
+    if np.abs(twice - np.rint(twice)).max() < 1e-5:
+        raise _too_small(len(large), supercell)
 
 
 def _check(atoms: Atoms, calc: Any, mesh: Any, temperatures: Sequence[float]) -> None:

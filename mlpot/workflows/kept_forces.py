@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ase.calculators.mixing import SumCalculator
 from jaxtyping import Float64
 from mlx.utils import tree_flatten
 
@@ -19,6 +20,48 @@ from mlpot.files import atomic_write
 INTERVAL = 10.0
 #: Positions that differ by less (Angstrom) are the same: relaxations end where they end.
 _SAME = 1e-6
+
+
+class KeptArrays:
+    """Arrays of a calculation in a file, for the same calculation started again.
+
+    Args:
+        path: the file; None keeps nothing.
+        mark: of the calculation, see `mark_of`: a file with another mark is not used.
+
+    Attributes:
+        found: what was kept, by name; empty if nothing was.
+    """
+
+    def __init__(self, path: Path | None, mark: str) -> None:
+        self._path, self._mark = path, mark
+        self._written = time.monotonic()
+        self.found: dict[str, np.ndarray] = {}
+        if path is not None and path.exists():
+            self.found = self._read(path)
+
+    def _read(self, path: Path) -> dict[str, np.ndarray]:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                found = {name: file[name] for name in file.files}
+        except (OSError, ValueError, zipfile.BadZipFile):
+            return {}  # damaged, or of another program: begin anew
+        mark = found.pop("mark", None)
+        return found if mark is not None and str(mark) == self._mark else {}
+
+    def keep(self, **arrays: np.ndarray) -> None:
+        """Write these in place of what was kept, unless that was a moment ago."""
+        if self._path is not None and time.monotonic() - self._written >= INTERVAL:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(self._path) as file:
+                everything: dict[str, Any] = {"mark": np.array(self._mark), **arrays}
+                np.savez(file, **everything)
+            self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """The calculation has ended: the file is no longer needed."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 class KeptForces:
@@ -40,49 +83,39 @@ class KeptForces:
     def __init__(
         self, path: Path | None, calc: Any, positions: np.ndarray, displacements: np.ndarray
     ) -> None:
-        self._path = path
-        self._mark = _digest(calc, positions, displacements)
-        self._written = time.monotonic()
-        self.forces: Float64[np.ndarray, "n_done n_atoms 3"] = np.zeros(
-            (0, *displacements[0].shape)
-        )
-        if path is not None and path.exists():
-            self.forces = self._read(path)
-
-    def _read(self, path: Path) -> np.ndarray:
-        try:
-            with np.load(path, allow_pickle=False) as found:
-                same = str(found["mark"]) == self._mark
-                return found["forces"].astype(np.float64) if same else self.forces
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-            return self.forces  # damaged, or of another program: begin anew
+        self._kept = KeptArrays(path, mark_of(calc, positions, displacements))
+        none = np.zeros((0, *displacements[0].shape))
+        self.forces: Float64[np.ndarray, "n_done n_atoms 3"] = self._kept.found.get("forces", none)
 
     def add(self, forces: Float64[np.ndarray, "n n_atoms 3"]) -> None:
         """More forces, of the displacements that follow; written from time to time."""
         self.forces = np.concatenate([self.forces, forces])
-        if self._path is not None and time.monotonic() - self._written >= INTERVAL:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(self._path) as file:
-                np.savez(file, mark=np.array(self._mark), forces=self.forces)
-            self._written = time.monotonic()
+        self._kept.keep(forces=self.forces)
 
     def finish(self) -> Float64[np.ndarray, "n_displacements n_atoms 3"]:
         """All forces; the file is no longer needed."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        self._kept.remove()
         return self.forces
 
 
-def _digest(calc: Any, positions: np.ndarray, displacements: np.ndarray) -> str:
+def mark_of(calc: Any, *arrays: np.ndarray) -> str:
+    """What tells one calculation from another: the potentials, and positions in Angstrom."""
     mark = hashlib.sha256()
-    for array in (positions, displacements):
+    for array in arrays:
         mark.update(np.rint(np.asarray(array) / _SAME).astype(np.int64).tobytes())
+    _add_calculator(mark, calc)
+    return mark.hexdigest()
+
+
+def _add_calculator(mark: Any, calc: Any) -> None:
     if isinstance(calc, MLPotCalculator):
         for member in calc.members:
             flat: Any = tree_flatten(member.parameters())
             for name, array in flat:
                 mark.update(name.encode())
                 mark.update(np.array(array).tobytes())
-    else:
-        mark.update(f"{type(calc)} {getattr(calc, 'parameters', '')}".encode())
-    return mark.hexdigest()
+        return
+    mark.update(f"{type(calc)} {getattr(calc, 'parameters', '')}".encode())
+    if isinstance(calc, SumCalculator):
+        for part in calc.mixer.calcs:
+            _add_calculator(mark, part)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from mlpot.calculators import CalculatorBatch, MLPotCalculator
 
+from .kept_forces import KeptArrays, mark_of
 from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .relaxation import relax_and_report
@@ -120,7 +121,8 @@ def neb(
 
     The band starts from an interpolation of pair distances (IDPP) and is relaxed by FIRE with
     improved tangents; with ``climb`` the highest image then goes on to the saddle point. With
-    potentials of mlpot all images are one batch.
+    potentials of mlpot all images are one batch. With ``out``, the band is kept there until the
+    end: a run that was stopped goes on from it, and ``steps`` counts anew.
 
     Args:
         initial: first structure; constraints are kept.
@@ -163,18 +165,29 @@ def neb(
     band: Any = NEB(
         path, k=spring, climb=False, method="improvedtangent", allow_shared_calculator=True
     )
+    kept = _kept_band(path, calc, None if out is None else Path(out) / f"{name}-band.npz")
     band.interpolate(method="idpp", mic=bool(np.any(initial.pbc)))
+    before, first = 0, 0
+    if kept.found:
+        band.set_positions(kept.found["positions"].reshape(-1, 3))
+        before, first = int(kept.found["steps"]), int(climb and kept.found["climbing"])
+        console.print(f"Going on with the band after {before} steps.", highlight=False)
     _attach(path, calc)
     silent: Any = None
     optimiser = FIRE(band, logfile=silent)
-    converged, taken = False, 0
-    for stage, climbing in enumerate([False, True] if climb else [False]):
+    converged, taken = False, before
+    for stage, climbing in list(enumerate([False, True] if climb else [False]))[first:]:
         band.climb = climbing
         # The climb starts from a band that roughly lies on the path.
         goal = fmax if stage == int(climb) else max(5 * fmax, 0.1)
         with console.status("band") as status:
             for converged in optimiser.irun(fmax=goal, steps=steps):  # noqa: B007, read at the end
-                taken = optimiser.nsteps
+                taken = before + optimiser.nsteps
+                kept.keep(
+                    positions=band.get_positions(),
+                    steps=np.array(taken),
+                    climbing=np.array(climbing),
+                )
                 highest = max(image.get_potential_energy() for image in path)
                 status.update(
                     f"{'climbing' if climbing else 'relaxing'} band: step {taken} of at most "
@@ -201,7 +214,15 @@ def neb(
     console.print(f"{result}.", highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
+    kept.remove()
     return result
+
+
+def _kept_band(path: list[Atoms], calc: Any, file: Path | None) -> KeptArrays:
+    """What was kept of a band of so many images between these ends."""
+    ends = [end.positions for end in (path[0], path[-1])]
+    mark = mark_of(calc, *ends, path[0].cell.array, np.array([len(path)]))
+    return KeptArrays(file, mark)
 
 
 def _attach(path: list[Atoms], calc: Any) -> None:

@@ -87,6 +87,7 @@ def saddle(
     moving.calc = calc
     surface = Surface(moving, method == "hessian")
     search = Search(surface, way, max_step, seed)
+    console.print(_start(search, fmax, seed), highlight=False)
     history = [(search.point.energy, search.point.curvature, search.point.fmax)]
     kicks = 0
     with console.status("saddle") as status:
@@ -118,6 +119,23 @@ def saddle(
     if out is not None:
         result.write(out, name, plot, overwrite)
     return result
+
+
+def _start(search: Search, fmax: float, seed: int) -> str:
+    """What the search begins from, in one line."""
+    point = search.point
+    if point.curvature < 0:
+        second, _ = _second_mode(search, seed)
+        ways = "one direction" if second > -FLAT else "two directions or more"
+        kind = f"no minimum: the energy curves down along {ways}"
+    elif point.fmax > fmax:
+        kind = "no minimum, but above one: relax it first if the way from a minimum is wanted"
+    else:
+        kind = "a minimum"
+    return (
+        f"Start: largest force {point.fmax:.1e} eV/Å, lowest curvature {point.curvature:+.3f} "
+        f"eV/Å²: {kind}."
+    )
 
 
 def _done(search: Search, fmax: float) -> bool:

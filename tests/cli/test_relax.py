@@ -9,7 +9,7 @@ from ase.io import read, write
 from small_potentials import make_crystal, make_potential
 
 import mlpot
-from mlpot.calculators import MLPotCalculator
+from mlpot.calculators import MLPotCalculator, with_d3
 from mlpot.cli import app
 
 
@@ -89,3 +89,17 @@ def test_missing_files_and_empty_ones(capsys, files):
     (files / "empty.xyz").write_text("")
     code, _, err = run(capsys, "relax", "--model", "model.safetensors", "--struct", "empty.xyz")
     assert code == 1 and "empty.xyz" in err
+
+
+def test_with_dispersion(capsys, tmp_path):
+    mlpot.save(tmp_path / "model.safetensors", make_potential(3))
+    atoms = make_crystal()
+    write(tmp_path / "crystal.extxyz", atoms)
+    words = ["--model", tmp_path / "model.safetensors", "--struct", tmp_path / "crystal.extxyz"]
+    out = tmp_path / "relaxed.extxyz"
+    words += ["--fmax", "1e-3", "--d3", "pbe", "--out", out]
+    code, _, _ = run(capsys, "relax", *words)
+    assert code == 0
+    relaxed = read(out)
+    relaxed.calc = with_d3(MLPotCalculator(tmp_path / "model.safetensors", dtype="float64"), "pbe")
+    assert np.linalg.norm(relaxed.get_forces(), axis=1).max() < 1e-3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from ase.build import molecule
@@ -9,7 +11,7 @@ from ase.io import read, write
 from small_potentials import make_crystal, make_potential
 
 import mlpot
-from mlpot.calculators import MLPotCalculator
+from mlpot.calculators import MLPotCalculator, with_d3
 from mlpot.cli import app
 
 
@@ -127,3 +129,30 @@ def test_info_of_data(capsys, tmp_path):
     code, printed, err = run(capsys, "info", tmp_path / "absent.xyz")
     assert (code, printed) == (1, "")
     assert "there is no file" in err and "absent.xyz" in err
+
+
+def test_dispersion_is_added(capsys, model, structure):
+    words = ["singlepoint", "--model", model, "--struct", structure]
+    code, printed, err = run(capsys, *words, "--d3", "pbe")
+    assert (code, err) == (0, "")
+    atoms = read(structure)
+    atoms.calc = with_d3(MLPotCalculator(model, dtype="float64"), "pbe")
+    energy = atoms.get_potential_energy()
+    assert f"{energy:.8f}" in printed
+    assert f"{atoms.get_stress()[3]:.8f}" in printed
+    atoms.calc = MLPotCalculator(model, dtype="float64")
+    share = energy - atoms.get_potential_energy()
+    assert share < -1e-3
+    (line,) = (line for line in printed.splitlines() if "D3(pbe)" in line)
+    assert float(line.split()[-2]) == pytest.approx(share, abs=1e-7)
+    code, _, err = run(capsys, *words, "--d3", "nothing")
+    assert code == 1 and "no parameters of 'nothing'" in err
+
+
+def test_dispersion_that_is_not_installed(capsys, model, structure, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dftd3.ase", None)
+    words = ["--model", model, "--struct", structure, "--d3", "pbe"]
+    code, _, err = run(capsys, "singlepoint", *words)
+    assert code == 1 and "pip install 'mlpot[d3]'" in err
+    code, _, err = run(capsys, "phonons", *words)
+    assert code == 1 and "with --d3 give --method displacements" in err

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import io
+
 import numpy as np
 import pytest
-from ase.build import bulk
+from ase.build import add_adsorbate, bulk, fcc100
+from ase.constraints import FixAtoms
 from embedded_atoms import EmbeddedAtoms
 from rich.console import Console
 
 from mlpot import workflows
-from mlpot.calculators import MLPotCalculator
+from mlpot.calculators import MLPotCalculator, with_d3
 from mlpot.workflows import kept_forces
-from mlpot.workflows.kept_forces import KeptForces
+from mlpot.workflows.kept_forces import KeptArrays, KeptForces, mark_of
 
 
 class Stops(MLPotCalculator):
@@ -74,3 +78,85 @@ def test_forces_of_something_else_are_not_taken(tmp_path, monkeypatch):
     assert len(KeptForces(path, calc, positions, 2 * moves).forces) == 0
     path.write_bytes(b"PK damaged")
     assert len(KeptForces(path, calc, positions, moves).forces) == 0
+
+
+class StopsThirdOrder(MLPotCalculator):
+    """Is interrupted after some products of third order."""
+
+    left = 10**6
+
+    def get_third_order(self, *args, **kwargs):
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().get_third_order(*args, **kwargs)
+
+
+def test_third_order_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
+    # The calculator without radial tables that the workflow makes is of the plain class.
+    module = importlib.import_module("mlpot.workflows.anharmonic")  # its function hides it
+    monkeypatch.setattr(module, "with_exact_radial", lambda calc: calc)
+    calc = StopsThirdOrder(EmbeddedAtoms(cutoff=4.0), dtype="float64")
+    unit = bulk("Cu", a=3.55)
+    settings = {"relax": False, "console": Console(quiet=True), "chunk": 20}
+    settings |= {"name": "Cu", "plot": False}
+    expected = workflows.anharmonic(unit, calc, (3, 1, 1), **settings)
+    used = 10**6 - calc.left
+    assert used == 3  # one call for each direction of the one atom: nine columns each
+    calc.left = 2
+    with pytest.raises(KeyboardInterrupt):
+        workflows.anharmonic(unit, calc, (3, 1, 1), out=tmp_path, **settings)
+    assert (tmp_path / "Cu-third-order.npz").exists()
+    calc.left = 1
+    found = workflows.anharmonic(unit, calc, (3, 1, 1), out=tmp_path, **settings)
+    assert calc.left == 0
+    assert not (tmp_path / "Cu-third-order.npz").exists()
+    np.testing.assert_allclose(found.fc3, expected.fc3, atol=1e-10)
+
+
+def test_a_band_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
+    initial = fcc100("Cu", (2, 2, 2), a=3.55, vacuum=6.0)
+    final = initial.copy()
+    add_adsorbate(initial, "Cu", 1.6, "hollow")
+    add_adsorbate(final, "Cu", 1.6, "hollow", offset=(1, 0))
+    for end in (initial, final):
+        end.set_constraint(FixAtoms(range(8)))
+    calc = MLPotCalculator(EmbeddedAtoms(cutoff=4.0), dtype="float64")
+    said = Console(record=True, width=200, quiet=False, file=io.StringIO())
+    settings = {"images": 3, "relax_ends": False, "fmax": 0.05, "name": "hop", "plot": False}
+    expected = workflows.neb(initial, final, calc, console=Console(quiet=True), **settings)
+    assert expected.converged and expected.steps > 4
+    real, left = KeptArrays.keep, [expected.steps - 2]
+
+    def stops(self, **arrays):
+        real(self, **arrays)
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(KeptArrays, "keep", stops)
+    with pytest.raises(KeyboardInterrupt):
+        workflows.neb(initial, final, calc, out=tmp_path, console=said, **settings)
+    assert (tmp_path / "hop-band.npz").exists()
+    monkeypatch.setattr(KeptArrays, "keep", real)
+    found = workflows.neb(initial, final, calc, out=tmp_path, console=said, **settings)
+    assert "Going on with the band after" in said.export_text()
+    assert found.converged and found.climbing
+    assert abs(found.barrier - expected.barrier) < 2e-3
+    assert not (tmp_path / "hop-band.npz").exists()
+    # Another number of images is another band.
+    kept = KeptArrays(tmp_path / "other.npz", "one")
+    kept.keep(positions=np.zeros(3))
+    assert list(KeptArrays(tmp_path / "other.npz", "one").found) == ["positions"]
+    assert not KeptArrays(tmp_path / "other.npz", "two").found
+
+
+def test_a_sum_is_marked_by_its_parts():
+    one = MLPotCalculator(EmbeddedAtoms(cutoff=4.0), dtype="float64")
+    other = MLPotCalculator(EmbeddedAtoms(cutoff=4.0, softness=1.1), dtype="float64")
+    at = np.zeros((1, 3))
+    marks = {mark_of(with_d3(calc, "pbe"), at) for calc in (one, one, other)}
+    assert len(marks) == 2
+    assert mark_of(with_d3(one, "pbe"), at) != mark_of(with_d3(one, "b3lyp"), at)

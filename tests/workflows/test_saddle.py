@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import ase.io
@@ -208,3 +209,21 @@ def test_constraints_that_cannot_be_kept(calc):
     atoms.set_constraint(FixAtoms(range(31)))
     with pytest.raises(ValueError, match="all atoms are fixed"):
         workflows.saddle(atoms, calc, console=QUIET)
+
+
+def test_what_the_start_is_is_told(calc, hop):
+    initial, final = vacancy_hop()
+    at_rest = workflows.relax(initial, calc, fmax=1e-3, console=QUIET)
+    shaken = at_rest.copy()
+    shaken.rattle(0.02, seed=1)
+    band = workflows.neb(initial, final, calc, images=1, fmax=0.05, console=QUIET)
+    for start, words in (
+        (at_rest, "eV/Å²: a minimum"),
+        (shaken, "no minimum, but above one"),
+        (hop[0].atoms, "no minimum: the energy curves down along one direction."),
+        (band.images[1], "no minimum: the energy curves down along two directions or more"),
+    ):
+        said = Console(record=True, width=300, file=io.StringIO())
+        workflows.saddle(start, calc, steps=1, connect=False, fmax=0.01, console=said)
+        text = said.export_text()
+        assert "Start: largest force" in text and words in text
