@@ -19,6 +19,7 @@ from .config_sections import (
     LoggingSection,
     LossSection,
     OptimizerSection,
+    Recording,
     ReferenceEnergies,
     RehearsalSection,
     SchedulerSection,
@@ -188,7 +189,7 @@ class TrainConfig(StrictModel):
         "auto", "Where to compute; auto takes a GPU for float32 where there is one."
     )
 
-    record_steps: Literal["auto", "on", "off"] = key(
+    record_steps: Recording = key(
         "auto",
         "Record the operations of a step for sizes of batches that come again, instead of building "
         "them anew; batches are then padded to few sizes. auto: on GPUs, and on CPUs for batches "

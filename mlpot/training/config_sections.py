@@ -34,6 +34,14 @@ ReferenceEnergies = Annotated[
 ]
 
 
+def _switch(value: Any) -> Any:
+    """YAML takes the words on and off for booleans."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+Recording = Annotated[Literal["auto", "on", "off"], BeforeValidator(_switch)]
+
+
 class OptimizerSection(StrictModel):
     """How parameters are moved; the learning rate is the key ``lr``."""
 

@@ -132,3 +132,10 @@ def test_schema_names_what_is_required_and_refuses_the_rest():
     assert schema["required"] == ["train_file", "r_max"]
     assert schema["additionalProperties"] is False
     assert schema["properties"]["lr"]["default"] == 0.01
+
+
+@pytest.mark.parametrize(("text", "value"), [("off", "off"), ("on", "on"), ("auto", "auto")])
+def test_words_that_yaml_takes_for_booleans(tmp_path, text, value):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"train_file: train.h5\nr_max: 4.0\nrecord_steps: {text}\n")
+    assert load_config(path).record_steps == value
