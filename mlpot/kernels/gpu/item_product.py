@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 import numpy as np
 
+from ..dispatch import Slower
 from .dialect import SIMD_WIDTH, WORD_OF_TYPE
 from .generated import GeneratedKernel, grid_refusal
 from .refusals import refusal
@@ -27,6 +28,10 @@ ROLES = ("x", "y", "w", "g")
 #: More terms than this are not worth their tables of 16 to 20 bytes a term and role.
 MOST_TERMS = 1_000_000
 THREADS = 128
+#: Most terms of all items together for which kernels are taken by themselves. On an H200 they are
+#: three to four times faster than plain MLX there, product and all adjoints (docs/gpu-kernels.md);
+#: with ten times as many the adjoints to shared weights make them slower.
+MOST_TERMS_OF_ITEMS = 11_000_000
 
 
 def _terms(spec: ItemProductSpec) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -57,6 +62,12 @@ def _terms(spec: ItemProductSpec) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def _n_terms(spec: ItemProductSpec) -> int:
+    if "n_gpu_terms" not in spec.caches:
+        spec.caches["n_gpu_terms"] = _count_terms(spec)
+    return spec.caches["n_gpu_terms"]
+
+
+def _count_terms(spec: ItemProductSpec) -> int:
     return sum(
         int(np.count_nonzero(p.coefficients))
         * len(p.channels()[0])
@@ -155,15 +166,25 @@ def item_product_refusal(
         shared: whether all items share one set of weights.
         arrays: the other roles; the first has a row for each item.
     """
-    if "n_gpu_terms" not in spec.caches:
-        spec.caches["n_gpu_terms"] = _n_terms(spec)
-    n_terms = spec.caches["n_gpu_terms"]
+    n_terms = _n_terms(spec)
     if n_terms == 0:
         return "no terms"
     if n_terms > MOST_TERMS:
         return f"{n_terms} terms are more than {MOST_TERMS}"
     refused = refusal(*arrays)
     return refused or grid_refusal(_n_blocks(spec, target, shared, arrays[0].shape[0]), THREADS)
+
+
+def slower_than_plain(spec: ItemProductSpec, n_items: int) -> Slower | None:
+    """Why kernels are not known to be faster than plain MLX; None where they are."""
+    if any(path.weighting == "matrix" for path in spec.paths):
+        return Slower("plain MLX has matrix products for weights between all channels")
+    n_terms = n_items * _n_terms(spec)
+    if n_terms > MOST_TERMS_OF_ITEMS:
+        return Slower(
+            f"{n_terms} terms of all items (up to {MOST_TERMS_OF_ITEMS} kernels are faster)"
+        )
+    return None
 
 
 def item_product(

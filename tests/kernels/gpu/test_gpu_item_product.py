@@ -111,15 +111,32 @@ def test_short_number_types(dtype, tolerance):
         assert_close(found, plain(*(to_float64(a) for a in arrays)), tolerance)
 
 
-def test_only_where_it_is_asked_for():
+@pytest.mark.parametrize("extra", [0, 1])
+def test_number_of_terms_decides(monkeypatch, extra):
+    """Both ways give the same; more items than the limit go to plain MLX."""
     product = product_of("uvu", True, True, "ir_mul", None)
+    arrays = arguments(product, True, 4 + extra)
+    n_terms = item_product._n_terms(product._items._whole.product(None).spec)
+    monkeypatch.setattr(item_product, "MOST_TERMS_OF_ITEMS", 4 * n_terms)
+    kernels.clear_report()
+    with emulated_gpu() as device:
+        mx.eval(product(*arrays))
+    assert device.kernels == ([] if extra else ["item_product_g"])
+    if extra:
+        reasons = dict(kernels.report()[0].refusals)
+        wanted = f"{5 * n_terms} terms of all items (up to {4 * n_terms} kernels are faster)"
+        assert reasons["metal"] == wanted
+
+
+def test_weights_between_all_channels_are_left_to_matrix_products():
+    product = product_of("uvw", True, True, "ir_mul", None)
     arrays = arguments(product, True, 4)
     kernels.clear_report()
     with emulated_gpu() as device:
         mx.eval(product(*arrays))
     assert device.kernels == []
     reasons = dict(kernels.report()[0].refusals)
-    assert reasons["metal"] == "not known to be faster than plain MLX"
+    assert "matrix products" in reasons["metal"]
 
 
 def test_too_many_terms(monkeypatch):
