@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from pathlib import Path
@@ -65,6 +66,7 @@ def main() -> None:
         "machine": platform.machine(),
         "mlx": mx.__version__,
         "mlpot": mlpot.__version__,
+        "unmeasured_kernels": os.environ.get("MLPOT_UNMEASURED_KERNELS") == "1",
         "name": str(mx.device_info().get("device_name", "")) if arguments.device == "gpu" else "",
     }
     chosen = list(PARTS) if "all" in arguments.parts else arguments.parts

@@ -82,7 +82,7 @@ def takes_excess(positions: mx.array) -> bool:
     def check() -> str | None:
         blocks = -(-positions.shape[0] // THREADS)
         refused = gpu.refusal(positions, types=(mx.float32,))
-        return refused or gpu.grid_refusal(blocks, THREADS)
+        return refused or gpu.grid_refusal(blocks, THREADS) or gpu.unmeasured()
 
     return dispatch.choose("list_excess", gpu.offers(check)) in gpu.DIALECTS
 

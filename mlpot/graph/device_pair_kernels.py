@@ -239,7 +239,7 @@ def takes_search(positions: mx.array, tasks: int) -> bool:
 
     def check() -> str | None:
         refused = gpu.refusal(positions, types=(mx.float32,))
-        return refused or gpu.grid_refusal(-(-tasks // THREADS), THREADS)
+        return refused or gpu.grid_refusal(-(-tasks // THREADS), THREADS) or gpu.unmeasured()
 
     return dispatch.choose("pairs", gpu.offers(check)) in gpu.DIALECTS
 

@@ -211,7 +211,7 @@ def atom_kernels(system: System) -> AtomKernels | None:
     def check() -> str | None:
         blocks = -(-system.n_atoms // THREADS)
         refused = gpu.refusal(system.masses, types=(mx.float32,))
-        return refused or gpu.grid_refusal(blocks, THREADS)
+        return refused or gpu.grid_refusal(blocks, THREADS) or gpu.unmeasured()
 
     if dispatch.choose("md.moves", gpu.offers(check)) in gpu.DIALECTS:
         return AtomKernels(system)

@@ -15,6 +15,11 @@ CUTOFF, SKIN = 3.0, 0.6
 
 
 @pytest.fixture(autouse=True)
+def asked_for(monkeypatch):
+    monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")
+
+
+@pytest.fixture(autouse=True)
 def on_the_cpu():
     with mx.stream(mx.cpu):
         yield
@@ -50,6 +55,14 @@ def test_excess_of_atoms_and_cells(step, strain):
         found = excesses(step, strain)
     assert gpu.kernels == ["list_excess_strained", "list_excess"]
     np.testing.assert_allclose(found, excesses(step, strain, mx.float64), atol=1e-5)
+
+
+def test_plain_mlx_until_a_gpu_has_run_it(monkeypatch):
+    monkeypatch.delenv("MLPOT_UNMEASURED_KERNELS")
+    with emulated_gpu() as gpu:
+        found = excesses(0.1, 0.01)
+    assert not gpu.kernels
+    np.testing.assert_allclose(found, excesses(0.1, 0.01, mx.float64), atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

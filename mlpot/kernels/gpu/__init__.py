@@ -13,7 +13,7 @@ from .label_errors import Terms, label_errors, label_errors_adjoint, label_error
 from .mixing import mixing, mixing_refusal
 from .muon import MuonLayout, Piece, muon_gather, muon_move, muon_refusal
 from .radial_convolution import radial_convolution, radial_convolution_refusal
-from .refusals import offers, refusal
+from .refusals import offers, refusal, unmeasured
 from .segment import (
     gather,
     gather_refusal,
@@ -71,5 +71,6 @@ __all__ = [
     "segment_sum",
     "segment_sum_refusal",
     "step_numbers",
+    "unmeasured",
     "update_refusal",
 ]

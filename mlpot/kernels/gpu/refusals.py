@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import mlx.core as mx
 
-from ..dispatch import Nothing
+from ..dispatch import Nothing, Slower
 from .dialect import WORD_OF_TYPE, Dialect
 from .generated import device_refusal, running_dialect
 
@@ -34,6 +35,19 @@ def refusal(*arrays: mx.array, types: tuple[mx.Dtype, ...] = NUMBER_TYPES) -> st
     if any(a.ndim == 0 for a in arrays):
         return "a number, not an array"
     return None
+
+
+def unmeasured() -> str | None:
+    """Why a kernel is left out that no GPU has run yet; None where it is asked for.
+
+    Such kernels have passed all checks that need no GPU, the emulator's and NVRTC's. Nobody knows
+    how much faster they are, so plain MLX stays in their place unless the environment has
+    ``MLPOT_UNMEASURED_KERNELS=1`` (or kernels are forced). Whoever has measured one takes this out
+    of its check.
+    """
+    if os.environ.get("MLPOT_UNMEASURED_KERNELS") == "1":
+        return None
+    return Slower("not measured on a GPU yet (MLPOT_UNMEASURED_KERNELS=1 takes it)")
 
 
 def offers(check: Callable[[], str | None]) -> tuple[tuple[Dialect, Callable[[], str | None]], ...]:
