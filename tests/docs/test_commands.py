@@ -1,7 +1,8 @@
 """Commands in the documentation are commands of mlpot, with its options."""
 
 import pytest
-from documentation import commands, mentions
+from documentation import commands, mentions, scripts
+from left_out import options, script
 from verbs import VERBS, parse
 
 COMMANDS = commands()
@@ -36,3 +37,10 @@ def test_mentioned_verb_and_options_exist(file, words):
     known = {option for one in VERBS[verb].params for option in (*one.opts, *one.secondary_opts)}
     used = {word.rstrip(".,;:") for word in further if word.startswith("--")}
     assert used <= known | {"--help", "--debug"}
+
+
+@pytest.mark.parametrize(("file", "command"), scripts(), ids=lambda one: one[:60])
+def test_mentioned_script_and_options_exist(file, command):
+    script(command)
+    if " --" in command:
+        options(command)

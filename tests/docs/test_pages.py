@@ -30,7 +30,7 @@ def run(*words: str, folder) -> subprocess.CompletedProcess:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=600,
         env=os.environ | {"TMPDIR": str(folder), "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"},
     )
 

@@ -16,6 +16,7 @@ _FENCE = re.compile(
 _MARK = re.compile(r"<!-- (?P<kind>config): (?P<name>[\w-]+) -->\s*\Z")
 _INDENTED = re.compile(r"^\n((?: {4}(?:mlpot|python|pip|>>>|bash|\./) ?.*\n)+)", re.M)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SCRIPT = re.compile(r"(?<!`)`((?:python \w+/|\./scripts/)[^`\n]+)`")
 _INLINE = re.compile(r"(?<!`)`(mlpot [a-z]+(?: [^`\n]*)?)`")
 
 
@@ -99,6 +100,16 @@ def mentions() -> list[tuple[str, list[str]]]:
         name = path.relative_to(ROOT).as_posix()
         for text in dict.fromkeys(_INLINE.findall(path.read_text())):
             found.append((name, text.split()[1:]))
+    return found
+
+
+def scripts() -> list[tuple[str, str]]:
+    """Each script of the repository within a sentence, as (file, command)."""
+    found = []
+    for path in files():
+        name = path.relative_to(ROOT).as_posix()
+        for text in dict.fromkeys(_SCRIPT.findall(path.read_text())):
+            found.append((name, text.split(" |")[0]))
     return found
 
 
