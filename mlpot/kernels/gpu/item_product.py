@@ -29,7 +29,7 @@ ROLES = ("x", "y", "w", "g")
 MOST_TERMS = 1_000_000
 THREADS = 128
 #: Most terms of all items together for which kernels are taken by themselves. On an H200 they are
-#: three to four times faster than plain MLX there, product and all adjoints (docs/gpu-kernels.md);
+#: two to four times faster than plain MLX there, product and all adjoints (docs/gpu-kernels.md);
 #: with ten times as many the adjoints to shared weights make them slower.
 MOST_TERMS_OF_ITEMS = 11_000_000
 
