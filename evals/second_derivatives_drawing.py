@@ -45,6 +45,7 @@ def _products(axes, rows: list[dict]) -> None:
     axes.set_yticks(list(places), names, fontsize=8)
     axes.set_xlabel("time over that of energy and forces")
     axes.set_title("Hessian-vector products, float64", fontsize=11)
+    axes.set_xlim(0, 1.4 * axes.get_xlim()[1])  # room for the legend
     axes.legend(fontsize=8, loc="lower right")
 
 
@@ -53,7 +54,7 @@ def _phonons(axes, rows: list[dict]) -> None:
         places = [n + 0.2 * (1.5 - index) for n in range(len(rows))]
         axes.barh(places, [row["seconds"][way] for row in rows], 0.19, color=colour, label=label)
     axes.set_yticks(range(len(rows)), [f"{r['model']}\n{r['crystal']}" for r in rows], fontsize=8)
-    axes.set_xlabel("seconds for all force constants")
+    axes.set_xlabel("CPU seconds for all force constants")
     axes.set_title("Phonons, 4 x 4 x 4 primitive cells", fontsize=11)
     axes.legend(fontsize=8)
 
