@@ -27,7 +27,7 @@ MOST_COEFFICIENTS = 8
 #: Blocks that share the edges of a row of the table, if the sums of all parts fit these bytes.
 MOST_PARTS = 8
 #: Most bytes of the adjoint to the weights that are written for that to the table.
-WEIGHT_BYTES = 8 * 2**30
+WEIGHT_BYTES = 2 * 2**30
 PARTS_BYTES = 256 * 2**20
 #: By measurement on an H200, for the adjoint to the table.
 TABLE = Tuning(width=2, components=32)
