@@ -8,6 +8,7 @@ import mlx.core as mx
 from jaxtyping import Float
 
 from mlpot.graph import Graph
+from mlpot.kernels import native
 from mlpot.models import Potential
 
 from .first import energy_forces_stress
@@ -83,7 +84,10 @@ class ReplayedProducts(_Replayed):
         """
 
         def product(arrays: dict[str, mx.array], vector: dict[str, mx.array]):
-            return {"product": hvp(self.potential, Graph.from_arrays(arrays), vector["v"])}
+            found = hvp(self.potential, Graph.from_arrays(arrays), vector["v"])
+            if native.refusal(vector["v"]) is None:
+                (found,) = native.share_passes([found])
+            return {"product": found}
 
         run = self._records.find((*_size(graph), str(v.dtype)), product)
         if run is None:

@@ -201,3 +201,33 @@ def test_tangents_take_one_pass():
     for targets in ("out", "x", "y_h"):
         assert ran[f"radial_convolution.changes.{targets}"] == 1
         assert ran[f"radial_convolution.{targets}"] == 1
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
+def test_a_map_and_its_change_share_a_pass(dtype):
+    rng = np.random.default_rng()
+    spec = random_spec(CASES["unequal blocks"], rng)
+    problem = Problem(spec, TABLES["Hermite"], (12, 70), dtype, rng)
+    edges, rows, _, _ = problem.rest
+    with mx.stream(mx.cpu):
+
+        def energy(y, h):
+            table, x = problem.arrays["table"], problem.arrays["x"]
+            out = kernels.radial_convolution(spec, x, y * y, h * h, table, rows, edges)
+            return (out[:, : spec.dim_x // 2] ** 3).sum() + (out**2).sum()
+
+        point = [problem.arrays["y"], problem.arrays["h"]]
+        tangents = [problem.random(p.shape) for p in point]
+
+        def derivatives() -> list[mx.array]:
+            return mx.jvp(mx.grad(energy, argnums=(0, 1)), point, tangents)[1]
+
+        plain = derivatives()
+        found = native.share_passes(derivatives())
+        for a, b in zip(found, plain, strict=True):
+            assert np.array(a).tobytes() == np.array(b).tobytes()
+        # The convolution, and its adjoints to y and h.
+        assert native.values.native_module().share_passes(derivatives())[1] == 2
+        # Without tangents nothing is shared.
+        first = list(mx.grad(energy, argnums=(0, 1))(*point))
+        assert native.values.native_module().share_passes(first)[1] == 0

@@ -26,6 +26,7 @@ from .radial_values import (
     edge_weights,
     radial_changes,
     radial_convolution,
+    share_passes,
 )
 from .values import (
     CONVOLUTION_MAPS,
@@ -65,6 +66,7 @@ __all__ = [
     "refusal",
     "segment_sum",
     "set_num_threads",
+    "share_passes",
     "switched_off",
     "why_not",
 ]

@@ -5,7 +5,7 @@ Values only, lazily evaluated, as in ``values``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import mlx.core as mx
 
@@ -95,6 +95,19 @@ def radial_changes(
     return native_module().radial_changes(
         native_plan(spec), "_".join(targets), changed, [*given, *index], n_coefficients, n_rows
     )
+
+
+def share_passes(arrays: Sequence[mx.array]) -> list[mx.array]:
+    """The same arrays, not yet evaluated, with fewer passes over edges behind them.
+
+    Where a forward derivative asks for a map of `radial_convolution` and for its change, one pass
+    computes both. The graph behind the arrays is changed in place: nothing else may hold arrays of
+    it, and there must be no further derivative of them.
+
+    Args:
+        arrays: results of a forward derivative.
+    """
+    return native_module().share_passes(list(arrays))[0]
 
 
 def edge_weights(

@@ -25,6 +25,7 @@ size_t number_of(const Changed& c) { return size_t(c.x) + c.y + c.h + c.out; }
 
 std::vector<mx::array> RadialChanges::make(const std::shared_ptr<const Plan>& plan, Target target,
                                            Changed changed, TableSize size, int vectors,
+                                           bool values,
                                            const std::vector<mx::array>& inputs, mx::Stream s) {
   require(target == Target::out || target == Target::x || target == Target::y_h,
           "changes are known of the maps out, x and y_h");
@@ -74,16 +75,20 @@ std::vector<mx::array> RadialChanges::make(const std::shared_ptr<const Plan>& pl
     result = {of_all(shapes[kY]), of_all(shapes[kH])};
   else
     result = {of_all(shapes[target == Target::x ? kX : kOut])};
+  if (values && target == Target::y_h)
+    result.insert(result.end(), {shapes[kY], shapes[kH]});
+  else if (values)
+    result.push_back(shapes[target == Target::x ? kX : kOut]);
   return mx::array::make_arrays(
       result, std::vector<mx::Dtype>(result.size(), type),
-      std::make_shared<RadialChanges>(s, plan, target, changed, size, vectors), inputs);
+      std::make_shared<RadialChanges>(s, plan, target, changed, size, vectors, values), inputs);
 }
 
 std::pair<std::vector<mx::array>, std::vector<int>> RadialChanges::vmap(
     const std::vector<mx::array>& inputs, const std::vector<int>& axes) {
   const size_t begin = number_of_arrays(target_), end = begin + number_of(changed_);
   int vectors = 0;
-  bool only_changes = vectors_ == 0;
+  bool only_changes = vectors_ == 0 && !values_;
   for (size_t i = 0; i < inputs.size(); i++)
     if (axes[i] >= 0) {
       only_changes = only_changes && i >= begin && i < end;
@@ -98,7 +103,7 @@ std::pair<std::vector<mx::array>, std::vector<int>> RadialChanges::vmap(
     given[i] = axes[i] < 0 ? mx::broadcast_to(inputs[i], shape, stream())
                            : mx::moveaxis(inputs[i], axes[i], 0, stream());
   }
-  auto outputs = make(plan_, target_, changed_, size_, vectors, given, stream());
+  auto outputs = make(plan_, target_, changed_, size_, vectors, false, given, stream());
   return {outputs, std::vector<int>(outputs.size(), 0)};
 }
 
@@ -126,14 +131,26 @@ void RadialChanges::eval(const std::vector<mx::array>& inputs, std::vector<mx::a
                                    size.n_rows, plan->n_weights};
         const Changes<T> changes{change[kX], change[kY], change[kH], change[kOut],
                                  std::max(vectors, 1)};
+        const auto result = [&](size_t i) { return i < out.size() ? out[i] : nullptr; };
         const T *x = role[kX], *y = role[kY], *g = role[kOut];
         if (target == Target::out)
-          radial_changes_out<T>(*plan, edges, table, x, y, changes, out[0]);
+          radial_changes_out<T>(*plan, edges, table, x, y, changes, out[0], result(1));
         else if (target == Target::x)
-          radial_changes_x<T>(*plan, edges, table, y, g, changes, out[0]);
+          radial_changes_x<T>(*plan, edges, table, y, g, changes, out[0], result(1));
         else
-          radial_changes_edges<T>(*plan, edges, table, x, y, g, changes, out[0], out[1]);
+          radial_changes_edges<T>(*plan, edges, table, x, y, g, changes, out[0], out[1], result(2),
+                                  result(3));
       });
+}
+
+bool RadialChanges::is_change_of(const RadialConvolution& map) const {
+  return vectors_ == 0 && !values_ &&
+         map.is_equivalent(
+             RadialConvolution(mx::Stream(0, mx::Device::cpu), plan_, target_, size_));
+}
+
+std::pair<size_t, size_t> RadialChanges::counts() const {
+  return {number_of_arrays(target_), number_of(changed_)};
 }
 
 void RadialChanges::eval_cpu(const std::vector<mx::array>& inputs,

@@ -1,6 +1,7 @@
 // The Python module: plain functions on mx.array, made to share MLX's own array type (nanobind
 // domain "mlx").
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
@@ -117,10 +118,18 @@ NB_MODULE(_mlpot_native, m) {
          const std::vector<std::string>& changed, const std::vector<mx::array>& arrays,
          int n_coefficients, int n_rows, mx::StreamOrDevice s) {
         return mlpot::RadialChanges::make(plan, target_named(target), changes_named(changed),
-                                          {n_coefficients, n_rows}, 0, arrays, cpu_stream(s));
+                                          {n_coefficients, n_rows}, 0, false, arrays,
+                                          cpu_stream(s));
       },
       "plan"_a, "target"_a, "changed"_a, "arrays"_a, "n_coefficients"_a, "n_rows"_a,
       "stream"_a = nb::none());
+  m.def(
+      "share_passes",
+      [](std::vector<mx::array> outputs) {
+        const int n = mlpot::share_passes(outputs);
+        return std::make_pair(outputs, n);
+      },
+      "outputs"_a);
   m.def(
       "edge_weights",
       [](const std::string& target, const std::vector<mx::array>& arrays, int n_coefficients,

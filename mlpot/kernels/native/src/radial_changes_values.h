@@ -58,7 +58,7 @@ template <class T>
 void changed_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& matrices,
                    bool transposed, const T* in, const T* d_in, int64_t dim_in, const T* y,
                    const T* dy, const RadialTable<T>& table, const T* d_h, int64_t n_vectors,
-                   T* out, int64_t dim_out) {
+                   T* out, int64_t dim_out, T* values) {
   const int32_t* ptr = transposed ? edges.sender_ptr : edges.receiver_ptr;
   const int32_t* perm = transposed ? edges.sender_perm : nullptr;
   const int32_t* other = transposed ? edges.receivers : edges.senders;
@@ -74,7 +74,8 @@ void changed_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& matr
   const bool alone = bool(d_in) + bool(dy) + bool(d_h) == 1;
   const std::vector<T> zero(std::max(dim_in, table.stride()) + Simd<T>::lanes);
   const int64_t one = work<T>(plan, edges);
-  parallel(edges.n_nodes, nodes_of_a_chunk(edges), (alone ? 1 : 2) * n_vectors * one,
+  parallel(edges.n_nodes, nodes_of_a_chunk(edges),
+           ((alone ? 1 : 2) * n_vectors + bool(values)) * one,
            [&](Chunks& chunks) {
     const int64_t step = matrices.size;
     std::vector<T> m(kEdgeBlock * step), d_m(kEdgeBlock * step), room(weights.room());
@@ -85,15 +86,26 @@ void changed_nodes(const Plan& plan, const Edges& edges, const Matrices<T>& matr
       for (int64_t v = 0; v < n_vectors; v++)
         std::fill(out + (v * edges.n_nodes + begin) * dim_out,
                   out + (v * edges.n_nodes + end) * dim_out, T(0));
+      if (values) std::fill(values + begin * dim_out, values + end * dim_out, T(0));
       for (int64_t n = begin; n < end; n++)
         for (int32_t at = ptr[n]; at < ptr[n + 1]; at += kEdgeBlock) {
           const int n_edges = std::min(kEdgeBlock, ptr[n + 1] - at);
           for (int q = 0; q < n_edges; q++) {
             edge[q] = perm ? perm[at + q] : at + q;
-            if (!alone || !d_in) rows.fetch(other[edge[q]]);
+            if (values || !alone || !d_in) rows.fetch(other[edge[q]]);
             matrices.make(y + edge[q] * plan.dim_y, m.data() + q * step);
           }
           weights.make(n_edges, edge, room.data());
+          if (values)
+            for (const ChangedStep<T>& changed : steps) {
+              const Step<T>& s = changed.plain;
+              for (int q = 0; q < n_edges; q++) {
+                x[q] = rows.row(other[edge[q]]) + s.in_offset;
+                w[q] = weights.at(room.data(), 0, q) + s.w_offset;
+              }
+              s.add(s.shape, n_edges, x, w, m.data() + s.m, step,
+                    values + n * dim_out + s.out_offset);
+            }
           for (int64_t v = 0; v < n_vectors; v++) {
             T* node = out + (v * edges.n_nodes + n) * dim_out;
             if (dy)
@@ -135,23 +147,23 @@ Changes<T> from(const Changes<T>& all, int64_t first, const Plan& plan, const Ed
 
 template <class T>
 void radial_changes_out(const Plan& plan, const Edges& edges, const RadialTable<T>& table,
-                        const T* x, const T* y, const Changes<T>& changes, T* out) {
+                        const T* x, const T* y, const Changes<T>& changes, T* out, T* values) {
   for (int64_t first = 0; first < changes.n_vectors; first += kVectorsTogether) {
     const Changes<T> c = from(changes, first, plan, edges, table.n_coefficients);
     changed_nodes<T>(plan, edges, plan.tables<T>().straight, false, x, c.x, plan.dim_x, y, c.y,
                      table, c.h, c.n_vectors, out + first * edges.n_nodes * plan.dim_out,
-                     plan.dim_out);
+                     plan.dim_out, first == 0 ? values : nullptr);
   }
 }
 
 template <class T>
 void radial_changes_x(const Plan& plan, const Edges& edges, const RadialTable<T>& table,
-                      const T* y, const T* g, const Changes<T>& changes, T* x_bar) {
+                      const T* y, const T* g, const Changes<T>& changes, T* x_bar, T* values) {
   for (int64_t first = 0; first < changes.n_vectors; first += kVectorsTogether) {
     const Changes<T> c = from(changes, first, plan, edges, table.n_coefficients);
     changed_nodes<T>(plan, edges, plan.tables<T>().transposed, true, g, c.g, plan.dim_out, y, c.y,
                      table, c.h, c.n_vectors, x_bar + first * edges.n_nodes * plan.dim_x,
-                     plan.dim_x);
+                     plan.dim_x, first == 0 ? values : nullptr);
   }
 }
 
@@ -165,7 +177,8 @@ struct ChangedAdjointStep {
 
 template <class T>
 void changed_edges(const Plan& plan, const Edges& edges, const RadialTable<T>& table, const T* x,
-                   const T* y, const T* g, const Changes<T>& changes, T* y_bar, T* h_bar) {
+                   const T* y, const T* g, const Changes<T>& changes, T* y_bar, T* h_bar,
+                   T* y_values, T* h_values) {
   const Tables<T>& tables = plan.tables<T>();
   std::vector<ChangedAdjointStep<T>> steps;
   for (const Path& p : plan.paths) {
@@ -200,6 +213,15 @@ void changed_edges(const Plan& plan, const Edges& edges, const RadialTable<T>& t
           const int32_t from = edges.senders[e], to = edges.receivers[e];
           tables.straight.make(y + e * plan.dim_y, m.data());
           const T* w = weights.at(room.data(), 0, q);
+          if (y_values) {
+            for (const ChangedAdjointStep<T>& p : steps)
+              p.plain(p.shape, {xs.row(from) + p.x_offset, w + p.w_offset,
+                                gs.row(to) + p.out_offset, m.data() + p.m,
+                                w_bar.data() + p.w_offset,
+                                s.data() + int64_t(p.m) * Simd<T>::lanes});
+            adjoint_to_y(tables, s.data(), y_values + e * plan.dim_y, plan.dim_y);
+            table.adjoint_to_h(e, w_bar.data(), h_values + e * table.n_coefficients);
+          }
           for (int64_t v = 0; v < n_vectors; v++) {
             const int64_t row = v * edges.n_edges + e;
             if (changes.y) tables.straight.make(changes.y + row * plan.dim_y, d_m.data());
@@ -229,20 +251,22 @@ void changed_edges(const Plan& plan, const Edges& edges, const RadialTable<T>& t
 template <class T>
 void radial_changes_edges(const Plan& plan, const Edges& edges, const RadialTable<T>& table,
                           const T* x, const T* y, const T* g, const Changes<T>& changes, T* y_bar,
-                          T* h_bar) {
+                          T* h_bar, T* y_values, T* h_values) {
   for (int64_t first = 0; first < changes.n_vectors; first += kVectorsTogether) {
     const Changes<T> c = from(changes, first, plan, edges, table.n_coefficients);
     changed_edges<T>(plan, edges, table, x, y, g, c, y_bar + first * edges.n_edges * plan.dim_y,
-                     h_bar + first * edges.n_edges * table.n_coefficients);
+                     h_bar + first * edges.n_edges * table.n_coefficients,
+                     first == 0 ? y_values : nullptr, first == 0 ? h_values : nullptr);
   }
 }
 
 #define MLPOT_INSTANTIATE_RADIAL_CHANGES(T)                                                       \
   template void radial_changes_out<T>(const Plan&, const Edges&, const RadialTable<T>&, const T*, \
-                                      const T*, const Changes<T>&, T*);                           \
+                                      const T*, const Changes<T>&, T*, T*);                       \
   template void radial_changes_x<T>(const Plan&, const Edges&, const RadialTable<T>&, const T*,   \
-                                    const T*, const Changes<T>&, T*);                             \
+                                    const T*, const Changes<T>&, T*, T*);                         \
   template void radial_changes_edges<T>(const Plan&, const Edges&, const RadialTable<T>&,         \
-                                        const T*, const T*, const T*, const Changes<T>&, T*, T*);
+                                        const T*, const T*, const T*, const Changes<T>&, T*, T*,  \
+                                        T*, T*);
 
 }  // namespace mlpot
