@@ -16,6 +16,7 @@ from mlpot.models import Potential
 from .ase_bridge import AseFrames, read_marks
 from .committee_config import CommitteeSection
 from .engine import make_pairs
+from .file_names import DISAGREEMENT, UNCERTAIN
 from .forces import potential_forces
 from .frame import Frame
 from .state import State
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .restart import Progress
 
 #: Frames worth a label, and what was seen at each look.
-UNCERTAIN, DISAGREEMENT = "uncertain.extxyz", "disagreement.csv"
 _HEAD = "step,time_fs,replica,largest_eV_per_A,atom,mean_eV_per_A\n"
 
 

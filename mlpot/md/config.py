@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from mlpot.config import StrictModel
 
 from .committee_config import CommitteeSection
+from .file_names import check_trajectory
 from .restart import Progress
 from .state import Integrator
 from .system import System
@@ -104,7 +105,7 @@ class MDConfig(StrictModel):
         default=300.0, ge=0, description="K: of the first velocities, and of baths without own"
     )
     timestep: float = Field(default=0.5, gt=0, description="fs")
-    seed: int = Field(default=0, ge=0, description="of velocities and noise")
+    seed: int = Field(default=0, ge=0, le=2**63 - 1, description="of velocities and noise")
     replicas: int = Field(default=1, ge=1, description="copies that run in one batch")
     replica_temperatures: list[float] | None = Field(
         default=None,
@@ -132,7 +133,8 @@ class MDConfig(StrictModel):
     log_interval: int = Field(default=10, ge=1, description="steps between rows of the log")
     trajectory: str = Field(
         default="trajectory.h5",
-        description="file in `out`: .h5 (H5MD), .extxyz or .traj (ASE); empty for none",
+        description="file in `out`: .h5 (H5MD), .extxyz or .traj (ASE, without replicas); empty "
+        "for none",
     )
     trajectory_interval: int | None = Field(
         default=None, ge=1, description="steps between frames; as log_interval by default"
@@ -166,17 +168,24 @@ class MDConfig(StrictModel):
             hottest = max(temperature) if isinstance(temperature, tuple) else temperature
             if stage.ensemble in THERMOSTATTED and hottest <= 0:
                 raise ValueError(f"stage {stage.label!r}: its bath needs a temperature above 0 K")
+            timestep = stage.timestep or self.timestep
+            if stage.ensemble == "langevin" and stage.friction * 1e-3 * timestep >= 1:
+                raise ValueError(
+                    f"stage {stage.label!r}: friction {stage.friction:g} /ps must be less than one "
+                    f"inverse time step, {1e3 / timestep:g} /ps"
+                )
             if hottest >= self.max_temperature:
                 raise ValueError(
                     f"temperature {hottest:g} K is not below max_temperature "
                     f"{self.max_temperature:g} K, at which the run is stopped"
                 )
-        suffix = self.trajectory.rpartition(".")[2]
-        if self.trajectory and ("/" in self.trajectory or suffix not in ("h5", "extxyz", "traj")):
-            raise ValueError(
-                f"trajectory {self.trajectory!r}: give a plain file name that ends in .h5, .extxyz "
-                "or .traj; it is written to the folder of `out`"
-            )
+        if self.trajectory:
+            check_trajectory(self.trajectory)
+            if self.replicas > 1 and not self.trajectory.endswith(".h5"):
+                raise ValueError(
+                    f"trajectory {self.trajectory!r} holds one structure, the run has "
+                    f"{self.replicas} replicas: give a name that ends in .h5, e.g. trajectory.h5"
+                )
         return self
 
     def _check_replicas(self) -> None:

@@ -15,7 +15,8 @@ from mlpot.models import Potential
 
 from .committee_config import CommitteeSection
 from .config import MDConfig
-from .run_files import CONFIG, START, results
+from .file_names import CONFIG, START
+from .run_files import results
 from .simulation import Simulation
 from .structure import Structure
 

@@ -15,8 +15,19 @@ from mlpot.files import atomic_write, temporary_beside
 
 from . import run_plots
 from .ase_bridge import AseFrames, read_frames, save, to_atoms
-from .committee import DISAGREEMENT, UNCERTAIN
 from .config import MDConfig
+from .file_names import (
+    CONFIG,
+    DISAGREEMENT,
+    FINAL,
+    LAST_GOOD,
+    LOG,
+    PICTURES,
+    RESTART,
+    START,
+    SUMMARY,
+    UNCERTAIN,
+)
 from .frame import Frame
 from .h5md import H5MDFile, read_h5md
 from .log_file import LogFile, read_log
@@ -24,11 +35,6 @@ from .observables import COLUMNS
 from .restart import Progress, save_restart
 from .state import State
 from .system import System
-
-LOG, SUMMARY, CONFIG = "log.csv", "summary.json", "config.json"
-RESTART, START = "restart.npz", "start.npz"
-FINAL, LAST_GOOD = "final.extxyz", "last_good.extxyz"
-PICTURES = ("energies.png", "temperature.png", "cell.png", "rdf.png", "msd.png")
 
 
 def results(config: MDConfig) -> list[str]:

@@ -84,6 +84,14 @@ def test_run_and_its_files(folder, tmp_path, ensemble):
         ({"feature-dtype": "float8"}, "'float32', 'float16' or 'bfloat16'"),
         ({"feature-dtype": "float16", "dtype": "float64"}, "needs dtype: float32"),
         ({"index": 4}, "has no structure 4"),
+        ({"replicas": 2, "trajectory": "t.traj"}, "2 replicas: give a name that ends in .h5"),
+        ({"replicas": 3, "trajectory": "t.extxyz"}, "3 replicas: give a name that ends in .h5"),
+        ({"trajectory": "final.extxyz"}, "the run writes another file of that name"),
+        ({"trajectory": "Last_Good.extxyz"}, "the run writes another file of that name"),
+        ({"trajectory": "uncertain.extxyz"}, "give another name, e.g. trajectory.extxyz"),
+        ({"trajectory": ".traj"}, "give a plain file name"),
+        ({"seed": 99999999999999999999}, "seed: Input should be less than or equal to"),
+        ({"ensemble": "langevin", "friction": 5000}, "must be less than one inverse time step"),
     ],
 )
 def test_wrong_options(folder, capsys, tmp_path, changes, said):
