@@ -72,7 +72,10 @@ def md(
     max_temperature: Annotated[
         float | None, typer.Option(help="Stop above it, in K [10000].")
     ] = None,
-    memory_limit: Annotated[float | None, typer.Option(help="Memory for MLX in GB.")] = None,
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(help="Memory that MLX is to keep within, in GB; the end says if it did not."),
+    ] = None,
     cache_limit: Annotated[
         float | None, typer.Option(help="Freed memory that MLX keeps, in GB.")
     ] = None,
@@ -212,12 +215,24 @@ def _lines(summary: dict[str, Any]) -> list[str]:
     """What is told at the end."""
     replicas = summary["settings"]["replicas"]
     copies = "" if replicas == 1 else f", {replicas} replicas"
-    lines = [
-        f"{summary['n_atoms']} atoms{copies}, {summary['steps_done']} steps: "
-        f"{summary['steps_per_second']:.4g} steps/s, {summary['ns_per_day']:.3g} ns/day",
-        f"temperature {summary['mean_temperature_K']:.1f} K on average in the last stage, "
-        f"standard deviation {summary['std_temperature_K']:.1f} K",
-    ]
+    speed = f"{summary['steps_per_second']:.4g} steps/s"
+    if summary["ns_per_day"] is not None:
+        speed += f", {summary['ns_per_day']:.3g} ns/day"
+    restart = summary["restarted_from_step"]
+    if restart is not None:
+        speed += f" in the {summary['steps_since_restart']} steps since the restart at {restart}"
+    lines = [f"{summary['n_atoms']} atoms{copies}, {summary['steps_done']} steps: {speed}"]
+    for end in summary["relaxations"]:
+        reached = "converged" if end["converged"] else "NOT converged"
+        lines.append(
+            f"{end['stage']} {reached}: largest force {end['largest_force_eV_per_A']:.4g} eV/Å, "
+            f"fmax {end['fmax_eV_per_A']:g} eV/Å"
+        )
+    if summary["mean_temperature_K"] is not None:
+        lines.append(
+            f"temperature {summary['mean_temperature_K']:.1f} K on average in the last stage, "
+            f"standard deviation {summary['std_temperature_K']:.1f} K"
+        )
     drift = summary["drift_meV_per_atom_per_ps"]
     if drift is not None:
         lines.append(f"drift of the conserved quantity {drift:.4g} meV/atom/ps")
@@ -226,8 +241,14 @@ def _lines(summary: dict[str, Any]) -> list[str]:
             f"the committee disagreed by at most {summary['largest_disagreement_eV_per_A']:.3f} "
             f"eV/Å; {summary['uncertain_frames']} uncertain frames in uncertain.extxyz"
         )
+    since = "" if restart is None else " since the restart"
     lines.append(
-        f"pairs listed {summary['lists_built']} times; memory at most "
+        f"pairs listed {summary['lists_built']} times{since}; memory at most "
         f"{summary['peak_memory_MB']:.0f} MB"
     )
+    if summary["memory_limit_passed"]:
+        lines.append(
+            f"Warning: that is more than the memory limit of "
+            f"{summary['settings']['memory_limit'] * 1e3:g} MB, to which MLX cannot hold"
+        )
     return lines

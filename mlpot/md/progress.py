@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -53,8 +54,11 @@ class ProgressBar:
         """Move to a logged step."""
         if self._progress is None:
             return
-        speed = f"{sample.temperature:.0f} K"
-        if sample.step > 0:
+        relaxing = math.isnan(sample.temperature)
+        speed = "" if relaxing else f"{sample.temperature:.0f} K"
+        if sample.step > 0 and relaxing:
+            speed = f"{sample.steps_per_second:.4g} steps/s"
+        elif sample.step > 0:
             per_day = sample.steps_per_second * self._timestep * 1e-6 * 86400
             speed += f"  {sample.steps_per_second:.4g} steps/s  {per_day:.3g} ns/day"
         self._progress.update(self._task, completed=sample.step, speed=speed)

@@ -138,7 +138,7 @@ class RunFiles:
             "energies.png": lambda: run_plots.energies(log, n_atoms),
             "temperature.png": lambda: run_plots.temperature(log),
         }
-        if np.any(log["pressure_GPa"] != 0):
+        if np.any(np.nan_to_num(log["pressure_GPa"]) != 0):  # NaN where there is none
             pictures["cell.png"] = lambda: run_plots.cell(log)
         frames = self._frames(last_stage_start)
         if frames is not None:

@@ -11,6 +11,7 @@ from .config import MDConfig, Stage
 from .engine import Engine
 
 if TYPE_CHECKING:
+    from .restart import Progress
     from .watch import Watch
 
 
@@ -25,19 +26,57 @@ class Totals:
     def __init__(self, config: MDConfig, n_atoms: int) -> None:
         self._config, self._n_atoms = config, n_atoms
         self.seconds, self.steps = 0.0, 0
+        self._dynamics = [0.0, 0.0]  # fs and seconds of all stages but relaxations
+        self._restart: int | None = None
+        self._relaxations: list[dict[str, Any]] = []
         self._samples: list[tuple[float, str, int, float, float]] = []
         self._work = {"lists_built": 0, "blocks_repeated": 0, "exact_steps": 0, "traces": 0}
 
-    def add_time(self, steps: int, seconds: float) -> None:
-        """Steps taken, and how long they took."""
+    def add_time(self, steps: int, seconds: float, dt: float) -> None:
+        """Steps taken, how long they took, and the time step in fs, 0 in relaxations."""
         self.steps, self.seconds = self.steps + steps, self.seconds + seconds
+        if dt > 0:
+            self._dynamics = [self._dynamics[0] + steps * dt, self._dynamics[1] + seconds]
 
-    def add_sample(self, moment: float, stage: Stage, values: dict[str, np.ndarray]) -> None:
-        """A logged step."""
-        temperature = float(values["temperature"].mean())
-        number = self._config.stages.index(stage)
-        self._samples.append(
-            (moment, stage.ensemble, number, temperature, float(values["conserved"][0]))
+    def add_sample(self, moment: float, number: int, values: dict[str, np.ndarray]) -> None:
+        """A logged step of the stage of this number."""
+        temperature, conserved = float(values["temperature"].mean()), float(values["conserved"][0])
+        ensemble = self._config.stages[number].ensemble
+        self._samples.append((moment, ensemble, number, temperature, conserved))
+
+    def recall(self, log: dict[str, np.ndarray], progress: Progress) -> None:
+        """Take what an earlier part of the run has logged of the stage that goes on."""
+        self._restart = progress.step
+        begin = progress.step - progress.stage_step
+        for step in np.unique(log["step"]):
+            if (begin < step or step == begin == 0) and step <= progress.step:
+                own = log["step"] == step
+                values = {
+                    "temperature": log["temperature_K"][own],
+                    "conserved": log["conserved_eV"][own],
+                }
+                self.add_sample(float(log["time_fs"][own][0]), progress.stage, values)
+
+    def add_relaxation(self, stage: Stage, forces: np.ndarray) -> str | None:
+        """The end of a relaxation with the largest force of each replica, eV/Angstrom.
+
+        Returns:
+            What to tell where it has not converged.
+        """
+        largest = float(forces.max())
+        self._relaxations.append(
+            {
+                "stage": stage.label,
+                "largest_force_eV_per_A": largest,
+                "fmax_eV_per_A": stage.fmax,
+                "converged": largest <= stage.fmax,
+            }
+        )
+        if largest <= stage.fmax:
+            return None
+        return (
+            f"{stage.label} has not converged in {stage.steps} steps: the largest force is "
+            f"{largest:.4g} eV/Å, fmax {stage.fmax:g} eV/Å"
         )
 
     def add_engine(self, engine: Engine) -> None:
@@ -61,22 +100,30 @@ class Totals:
     def summary(self, step: int, problem: str | None, watch: Watch) -> dict[str, Any]:
         """Settings and main numbers, as JSON takes them."""
         last = [one for one in self._samples if one[2] == self._samples[-1][2]]
-        temperatures = np.array([one[3] for one in last]) if last else np.zeros(1)
+        temperatures = np.array([one[3] for one in last])
+        # A relaxation has no temperature, and takes no time.
+        warm = len(last) > 0 and bool(np.isfinite(temperatures).all())
         speed = self.steps / self.seconds if self.seconds > 0 else 0.0
-        stage = self._config.stages[-1]
+        simulated, seconds = self._dynamics
+        peak, limit = mx.get_peak_memory(), self._config.memory_limit
         return {
             "settings": self._config.model_dump(),
             "n_atoms": self._n_atoms,
             "steps_done": step,
             "stopped": problem,
-            "mean_temperature_K": float(temperatures.mean()),
-            "std_temperature_K": float(temperatures.std()),
+            "mean_temperature_K": float(temperatures.mean()) if warm else None,
+            "std_temperature_K": float(temperatures.std()) if warm else None,
             "drift_meV_per_atom_per_ps": self.drift(),
+            # Speed, lists and memory are those of this part of the run.
+            "restarted_from_step": self._restart,
+            "steps_since_restart": self.steps,
             "seconds": self.seconds,
             "steps_per_second": speed,
-            "ns_per_day": speed * (stage.timestep or self._config.timestep) * 1e-6 * 86400,
+            "ns_per_day": simulated / seconds * 1e-6 * 86400 if seconds > 0 else None,
+            "relaxations": self._relaxations,
             "closest_pair_A": watch.closest if np.isfinite(watch.closest) else None,
             "closer_than_training_data": watch.warned,
-            "peak_memory_MB": mx.get_peak_memory() / 1e6,
+            "peak_memory_MB": peak / 1e6,
+            "memory_limit_passed": limit is not None and peak > limit * 1e9,
             **self._work,
         }

@@ -20,10 +20,12 @@ from .committee import UNCERTAIN, Committee
 from .config import MDConfig, Stage
 from .engine import Engine, make_pairs
 from .frame import Frame
+from .log_file import read_log
 from .progress import ProgressBar
+from .readings import readings
 from .record import Sample
 from .restart import Progress, load_restart
-from .run_files import LAST_GOOD, RESTART, RunFiles, to_host
+from .run_files import LAST_GOOD, LOG, RESTART, RunFiles
 from .run_summary import Totals
 from .state import State
 from .structure import Structure
@@ -62,7 +64,7 @@ class Simulation:
         members: Sequence[Potential] = (),
     ) -> None:
         self.config, self.structure, self.potential = config, structure, potential
-        self.folder = folder
+        self.folder, self._console = folder, console
         self.progress = Progress()
         self.totals = Totals(config, len(structure.numbers))
         self._before_files: Callable[[], None] = lambda: None
@@ -105,7 +107,7 @@ class Simulation:
             self._resumed = self.progress
             if self.progress.stage >= len(stages):
                 raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
-        system = make_system(config, self.structure, self.progress.stage)
+        system = self._checked()
         search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
         if state is None:
             state = first_state(config, self.structure, system)
@@ -125,6 +127,12 @@ class Simulation:
                     self.totals.add_engine(engine)
                     if problem is not None:
                         break
+                    if "fmax" in state.extra:
+                        self._tell(
+                            self.totals.add_relaxation(
+                                stages[number], np.array(state.extra["fmax"])
+                            )
+                        )
                     self.progress = replace(self.progress, stage=number + 1, stage_step=0)
                     self._checkpoint(state)
                     self._bar.expect(self.progress.step, config.steps_left(self.progress))
@@ -133,6 +141,21 @@ class Simulation:
                 if self._files is None:
                     raise
         return self._finish(system, problem, interrupted, begin)
+
+    def _checked(self) -> System:
+        """The system of the first stage that is left, once all later ones are known to suit it."""
+        found: list[System] = []
+        for number, stage in enumerate(self.config.stages):
+            if number < self.progress.stage:
+                continue
+            try:
+                found.append(make_system(self.config, self.structure, number))
+                stage.integrator(found[-1], self.config.timestep)
+            except ValueError as error:
+                if len(self.config.stages) == 1:
+                    raise
+                raise ValueError(f"stage {number + 1}, {stage.label!r}: {error}") from error
+        return found[0]
 
     def _enter(self, stage: Stage, system: System, engine: Engine, state: State) -> State:
         """The first state of a stage, or of its part that is left."""
@@ -145,7 +168,8 @@ class Simulation:
                 mx.eval(engine.look(state))
                 engine.forget()
             self._reference = engine.reference_energy(state)
-            found = to_host(engine.look(state), self._reference)
+            stress = engine.integrator.stress
+            found = readings(stage, engine.look(state), self._reference, stress)
             engine.forget()
             wrong = self._watch.energies(self.progress.step, found)
         except (ValueError, RuntimeError) as error:
@@ -159,6 +183,10 @@ class Simulation:
             self._before_files()
             frame = Frame.of(*self._good, self._reference)
             self._files = RunFiles(self.folder, config, frame, self._resumed)
+            if self._resumed is not None:
+                log = read_log(self.folder / LOG)  # of the part that is kept
+                self.totals.recall(log, self.progress)
+                self._watch.recall(log, self.progress.step)
             if self._committee is not None:
                 self._committee.open(self.folder, self._resumed)
             if self.progress.step == 0:
@@ -195,9 +223,9 @@ class Simulation:
             except (ValueError, RuntimeError) as error:
                 return state, str(error)
             took = time.perf_counter() - started
-            self.totals.add_time(steps, took)
+            self.totals.add_time(steps, took, dt)
             for k, (found, then) in seen.items():
-                values = to_host(found, self._reference)
+                values = readings(stage, found, self._reference, engine.integrator.stress)
                 wrong = self._watch.energies(begin.step + k, values)
                 if wrong is None and k == steps:
                     wrong = self._watch.lost(system, then)
@@ -228,6 +256,10 @@ class Simulation:
                 engine.forget()
         return state, None
 
+    def _tell(self, warning: str | None) -> None:
+        if warning is not None and self._console is not None:
+            self._console.print(f"Warning: {warning}.")
+
     def _asked(self, step: int, moment: float, system: System, state: State) -> str | None:
         """What the committee says of a step, if it is asked."""
         if self._committee is None or not self._committee.looks_at(step):
@@ -255,7 +287,7 @@ class Simulation:
         config = self.config
         if step % config.log_interval == 0:
             self._waiting.append(("log", (step, moment, stage.label, values, speed)))
-            self.totals.add_sample(moment, stage, values)
+            self.totals.add_sample(moment, self.progress.stage, values)
             first = {name: float(array[0]) for name, array in values.items()}
             self._bar.show(
                 Sample(

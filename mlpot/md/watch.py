@@ -42,14 +42,20 @@ class Watch:
         if system.n_atoms <= _LARGEST_LOOKED_AT:
             self._bound = self._near(system, state)
 
+    def recall(self, log: dict[str, np.ndarray], step: int) -> None:
+        """Take the closest pair that an earlier part of the run has logged up to a step."""
+        self.closest = float(log["closest_A"][log["step"] <= step].min(initial=self.closest))
+        self.warned = self._known is not None and self.closest < self._known
+
     def energies(self, step: int, values: dict[str, np.ndarray]) -> str | None:
-        """What is wrong with the observables of a step."""
+        """What is wrong with the observables of a step; a relaxation has no temperature (NaN)."""
         for name in ("potential", "kinetic"):
             bad = ~np.isfinite(values[name])
             if bad.any():
                 return f"the {name} energy is {values[name][bad][0]}"
+        relaxing = bool(np.isnan(values["temperature"]).all())
         hottest, limit = float(values["temperature"].max()), self._config.max_temperature
-        if not hottest <= limit:
+        if not relaxing and not hottest <= limit:
             return f"the temperature is {hottest:.6g} K, above the limit of {limit:g} K"
         self.closest = min(self.closest, float(values["closest"].min()))
         if self._known is not None and self.closest < self._known and not self.warned:
