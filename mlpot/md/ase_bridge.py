@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ from ase import Atoms, units
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.constraints import FixCom
 from ase.io import read, write
-from ase.io.trajectory import TrajectoryWriter
+from ase.io.trajectory import TrajectoryReader, TrajectoryWriter
 from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
 
+from mlpot.files import temporary_beside
+
 from .frame import Frame
+from .kept_part import FIX, cut_bytes
 from .settings import Settings
 from .structure import Structure
 
@@ -76,7 +80,8 @@ def snapshot(atoms: Atoms) -> Atoms:
 
 def save(path: Path, atoms: Atoms | list[Atoms]) -> None:
     """Write one structure, or several, as extxyz."""
-    write(path, atoms, format="extxyz")
+    with temporary_beside(path) as temporary:
+        write(temporary, atoms, format="extxyz")
 
 
 class TrajectoryFile:
@@ -152,6 +157,32 @@ def to_atoms(frame: Frame) -> Atoms:
     return atoms
 
 
+def _cut_frames(path: Path, n_frames: int) -> None:
+    """Cut a .traj file after a number of frames, in one step: a kill leaves it as it was.
+
+    Raises:
+        ValueError: it has fewer frames, or cannot be read.
+    """
+    try:
+        with TrajectoryReader(path) as kept:
+            found = len(kept)
+            if found > n_frames:
+                with temporary_beside(path) as new, TrajectoryWriter(new, "w") as writer:
+                    for number in range(n_frames):
+                        writer.write(kept[number])
+    except FileNotFoundError:
+        found = 0
+    except Exception as error:  # the reader raises whatever a damaged file trips
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueError(f"trajectory {str(path)!r} cannot be read ({error}): {FIX}") from error
+    if found < n_frames:
+        raise ValueError(
+            f"trajectory {str(path)!r} has {found} frames, the restart file counts {n_frames}: "
+            f"they do not belong together; {FIX}"
+        )
+
+
 class AseFrames:
     """Frames of one structure as .extxyz or .traj.
 
@@ -159,21 +190,22 @@ class AseFrames:
         path: made anew, or continued.
         n_frames: frames of an earlier part of the run that are kept.
         n_bytes: where an .extxyz file is cut then.
+
+    Raises:
+        ValueError: fewer frames or bytes are found than are to be kept.
     """
 
     def __init__(self, path: Path, n_frames: int | None = None, n_bytes: int = 0) -> None:
         self.path = path
         self._binary: TrajectoryWriter | None = None
         if path.suffix == ".traj":
-            kept = [] if not n_frames else read(path, index=f":{n_frames}")
-            self._binary = TrajectoryWriter(path, "w")
-            for atoms in kept:
-                self._binary.write(atoms)
+            if n_frames:
+                _cut_frames(path, n_frames)
+            self._binary = TrajectoryWriter(path, "a" if n_frames else "w")
         elif n_frames is None:
             path.write_bytes(b"")
         else:
-            with open(path, "r+b") as file:
-                file.truncate(n_bytes)
+            cut_bytes(path, n_bytes)
 
     def write(self, frame: Frame) -> None:
         """Append a frame."""
@@ -191,7 +223,11 @@ class AseFrames:
         write(self.path, atoms, format="extxyz", append=True)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Wait until all frames are on the disk."""
+        if self._binary is not None:
+            self._binary.backend.fd.flush()  # pyright: ignore[reportAttributeAccessIssue]
+        with open(self.path, "r+b") as file:
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         """Finish the file."""

@@ -19,6 +19,7 @@ from .engine import make_pairs
 from .file_names import DISAGREEMENT, UNCERTAIN
 from .forces import potential_forces
 from .frame import Frame
+from .kept_part import cut_bytes
 from .state import State
 from .system import System
 
@@ -64,8 +65,7 @@ class Committee:
             table.write_text(_HEAD, encoding="utf-8")
             self._files = table, AseFrames(frames)
             return
-        with open(table, "r+b") as file:
-            file.truncate(progress.disagreement_bytes)
+        cut_bytes(table, progress.disagreement_bytes)
         self._files = table, AseFrames(frames, 0, progress.uncertain_bytes)
         for step, replica in read_marks(frames):
             self._last[replica] = step

@@ -104,6 +104,7 @@ class RunFiles:
         if self._trajectory is not None:
             self._trajectory.flush()
             size = self._trajectory.path.stat().st_size
+        self._log.flush()
         progress = replace(
             progress, frames=self.frames, trajectory_bytes=size, log_bytes=self._log.length()
         )
