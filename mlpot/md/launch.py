@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from mlpot.models import Potential
 from .committee_config import CommitteeSection
 from .config import MDConfig
 from .file_names import CONFIG, START
-from .run_files import results
+from .folder_lock import folder_lock
+from .run_files import earlier_results, results
 from .simulation import Simulation
 from .structure import Structure
 
@@ -46,37 +48,56 @@ def start_run(
         The summary, which is also written.
 
     Raises:
-        ValueError: results in the way, a model that does not fit, a structure that cannot be
-            started from.
+        ValueError: results in the way, another run in the folder, a model that does not fit, a
+            structure that cannot be started from.
         StoppedRun: energies or atoms ran away.
     """
     folder = Path(config.out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output {config.out!r} is a file: name a folder")
-    there = [name for name in results(config) if (folder / name).exists()]
+    with ExitStack() as held:
+        new = not folder.is_dir()
+        if not new:
+            held.enter_context(folder_lock(folder))
+        there = _in_the_way(config, overwrite)
+        # Found from the folder of the run, wherever that is resumed from.
+        if Path(config.model).exists():
+            config = config.model_copy(update={"model": str(Path(config.model).absolute())})
+        if config.committee is not None:
+            config = config.model_copy(update={"committee": _found(config.committee)})
+        potential, closest = _model(config, structure)
+        members = _members(config, structure)
+        simulation = Simulation(config, structure, potential, folder, console, closest, members)
+
+        def claim() -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if new:
+                held.enter_context(folder_lock(folder))
+                _in_the_way(config, overwrite)
+            for name in there:
+                (folder / name).unlink(missing_ok=True)
+            structure.save(folder / START)
+            with atomic_write(folder / CONFIG, "w") as file:
+                file.write(config.model_dump_json(indent=2) + "\n")
+
+        return simulation.run(before_files=claim)
+
+
+def _in_the_way(config: MDConfig, overwrite: bool) -> list[str]:
+    """Names of results that lie in the folder, also of the run before.
+
+    Raises:
+        ValueError: there are some, and they are not to be replaced.
+    """
+    folder = Path(config.out)
+    names = dict.fromkeys([*results(config), *earlier_results(folder)])
+    there = [name for name in names if (folder / name).exists()]
     if there and not overwrite:
         raise ValueError(
             f"folder {config.out!r} holds results already ({', '.join(there)}): name another "
             "folder, go on with --resume, or give --overwrite to replace them"
         )
-    # Found from the folder of the run, wherever that is resumed from.
-    if Path(config.model).exists():
-        config = config.model_copy(update={"model": str(Path(config.model).absolute())})
-    if config.committee is not None:
-        config = config.model_copy(update={"committee": _found(config.committee)})
-    potential, closest = _model(config, structure)
-    members = _members(config, structure)
-    simulation = Simulation(config, structure, potential, folder, console, closest, members)
-
-    def claim() -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in there:
-            (folder / name).unlink()
-        structure.save(folder / START)
-        with atomic_write(folder / CONFIG, "w") as file:
-            file.write(config.model_dump_json(indent=2) + "\n")
-
-    return simulation.run(before_files=claim)
+    return there
 
 
 def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
@@ -87,22 +108,23 @@ def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
         console: of rich, for progress and warnings.
 
     Raises:
-        ValueError: there is no run in the folder, or it has reached its end.
+        ValueError: there is no run in the folder, it goes on already, or has reached its end.
         StoppedRun: energies or atoms ran away.
     """
     path = folder / CONFIG
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} is not the folder of a run: it has no {CONFIG}")
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error}") from error
-    config = validate(data, MDConfig, str(path)).model_copy(update={"out": str(folder)})
-    structure = Structure.load(folder / START)
-    potential, closest = _model(config, structure)
-    members = _members(config, structure)
-    simulation = Simulation(config, structure, potential, folder, console, closest, members)
-    return simulation.run(resume=True)
+    with folder_lock(folder):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{str(path)!r} is damaged: {error}") from error
+        config = validate(data, MDConfig, str(path)).model_copy(update={"out": str(folder)})
+        structure = Structure.load(folder / START)
+        potential, closest = _model(config, structure)
+        members = _members(config, structure)
+        simulation = Simulation(config, structure, potential, folder, console, closest, members)
+        return simulation.run(resume=True)
 
 
 def _found(section: CommitteeSection) -> CommitteeSection:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import mlx.core as mx
 import numpy as np
@@ -63,16 +65,19 @@ def load_restart(path: Path) -> tuple[State, Progress]:
             "start it anew with --overwrite"
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file.items())
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+            arrays = dict(found.items())
         about = json.loads(arrays.pop("about").tobytes())
         if about.pop("version") != _VERSION:
             raise ValueError("it has another version")
         progress = Progress(**about)
-        found = {name: mx.array(array, dtype=_dtype(array)) for name, array in arrays.items()}
-        return State.from_arrays(found), progress
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"restart file {str(path)!r} cannot be read: {error}") from error
+        there = {name: mx.array(array, dtype=_dtype(array)) for name, array in arrays.items()}
+        return State.from_arrays(there), progress
+    except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"restart file {str(path)!r} cannot be read ({error}): put back a whole copy of it, or "
+            "start the run anew with --overwrite"
+        ) from error
 
 
 def _dtype(array: np.ndarray) -> mx.Dtype:

@@ -27,9 +27,11 @@ from .file_names import (
     START,
     SUMMARY,
     UNCERTAIN,
+    check_trajectory,
 )
 from .frame import Frame
 from .h5md import H5MDFile, read_h5md
+from .journal import journal_of
 from .log_file import LogFile, read_log
 from .observables import COLUMNS
 from .restart import Progress, save_restart
@@ -43,6 +45,17 @@ def results(config: MDConfig) -> list[str]:
     if config.committee is not None:
         names += [UNCERTAIN, DISAGREEMENT]
     return [*names, config.trajectory] if config.trajectory else names
+
+
+def earlier_results(folder: Path) -> list[str]:
+    """Names of files that depend on the configuration, for the one that lies in the folder."""
+    try:
+        found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        name = str(found["trajectory"])
+        check_trajectory(name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name, journal_of(name).name, UNCERTAIN, DISAGREEMENT]
 
 
 class RunFiles:

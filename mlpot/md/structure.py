@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -39,7 +41,10 @@ class Structure:
     def load(cls, path: Path) -> Structure:
         """Read what `save` wrote; ValueError where it cannot."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(**dict(file.items()))
-        except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"{str(path)!r} is not the start of a run: {error}") from error
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+                return cls(**dict(found.items()))
+        except (OSError, EOFError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+            raise ValueError(
+                f"{str(path)!r} is not the start of a run ({error}): put back a whole copy of it, "
+                "or start the run anew with --overwrite"
+            ) from error

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from ase.io import read
 from ase.io.trajectory import TrajectoryWriter
+from embedded_atoms import EmbeddedAtoms
+from sample_potentials import copper
 
-from mlpot.md import ase_bridge
-from mlpot.md.ase_bridge import AseFrames, read_frames
+from mlpot.md import ase_bridge, launch
+from mlpot.md.ase_bridge import AseFrames, read_frames, to_structure
+from mlpot.md.config import MDConfig, Stage
+from mlpot.md.folder_lock import folder_lock
 from mlpot.md.frame import Frame
 from mlpot.md.log_file import LogFile, read_log
 from mlpot.md.observables import COLUMNS
+from mlpot.md.simulation import Simulation
 
 
 def frame(step: int) -> Frame:
@@ -117,3 +126,101 @@ def test_a_short_log_is_refused(tmp_path):
     with pytest.raises(ValueError, match=rf"has {len(content)} bytes, the restart file counts"):
         LogFile(path, len(content) + 1)
     assert path.read_bytes() == content
+
+
+@pytest.fixture
+def metal(monkeypatch):
+    """In place of a model file."""
+    potential = EmbeddedAtoms(numbers=(13, 29), cutoff=4.0)
+    monkeypatch.setattr(launch, "_model", lambda config, structure: (potential, None))
+
+
+def settings(out, **changes) -> MDConfig:
+    stages = [Stage(steps=20)]
+    values = {"log_interval": 5, "restart_interval": 10, "stages": stages, **changes}
+    return MDConfig(model="metal", struct="copper", out=str(out), **values)
+
+
+def start(out, overwrite=False, **changes):
+    return launch.start_run(settings(out, **changes), to_structure(copper(1)), overwrite=overwrite)
+
+
+def test_one_run_at_a_time(tmp_path, metal, monkeypatch):
+    seen = []
+    run = Simulation.run
+
+    def with_another(self, **named):
+        for other in (
+            lambda: launch.resume_run(tmp_path),
+            lambda: start(tmp_path, overwrite=True),
+        ):
+            with pytest.raises(ValueError, match=f"process {os.getpid()} runs .*{tmp_path}"):
+                other()
+            seen.append(other)
+        return run(self, **named)
+
+    monkeypatch.setattr(Simulation, "run", with_another)
+    (tmp_path / "config.json").write_text("{}")
+    start(tmp_path, overwrite=True)
+    assert len(seen) == 2 and not (tmp_path / ".lock").exists()
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from mlpot.md.folder_lock import folder_lock
+with folder_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_gone(tmp_path):
+    words = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(ValueError, match=f"process {process.pid} runs"), folder_lock(tmp_path):
+        pass
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert (tmp_path / ".lock").exists()
+    with folder_lock(tmp_path):
+        pass
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_a_folder_that_another_run_makes_meanwhile(tmp_path, metal, monkeypatch):
+    out = tmp_path / "run"
+    run = Simulation.run
+
+    def behind_another(self, **named):
+        out.mkdir()
+        (out / "log.csv").write_text("of another run")
+        return run(self, **named)
+
+    monkeypatch.setattr(Simulation, "run", behind_another)
+    with pytest.raises(ValueError, match="holds results already"):
+        start(out)
+    assert [path.name for path in out.iterdir()] == ["log.csv"]
+
+
+def test_overwriting_removes_the_earlier_trajectory(tmp_path, metal):
+    (tmp_path / "mine.traj").write_bytes(b"not of a run")
+    start(tmp_path, trajectory="first.h5")
+    with pytest.raises(ValueError, match=r"holds results already.*first\.h5"):
+        start(tmp_path, trajectory="second.extxyz")
+    start(tmp_path, trajectory="second.extxyz", overwrite=True)
+    assert not (tmp_path / "first.h5").exists()
+    assert (tmp_path / "second.extxyz").exists() and (tmp_path / "mine.traj").exists()
+
+
+@pytest.mark.parametrize("name", ["restart.npz", "start.npz"])
+def test_damaged_files_say_what_to_do(tmp_path, metal, name):
+    start(tmp_path, trajectory="")
+    content = (tmp_path / name).read_bytes()
+    for length in (0, 10, len(content) // 2, len(content) - 1):
+        (tmp_path / name).write_bytes(content[:length])
+        with pytest.raises(ValueError, match=rf"{name}.*start the run anew with --overwrite"):
+            launch.resume_run(tmp_path)
