@@ -71,6 +71,7 @@ class Engine:
         self._pairs: Pairs | None = None
         self._listed: dict[str, mx.array] = {}
         self._needed: mx.array | None = None
+        self._origin: tuple[mx.array, mx.array] | None = None  # what the list was made of
         self._steps = 0  # since the list is there
         skin = pairs.skin
 
@@ -121,6 +122,35 @@ class Engine:
     def forget(self) -> None:
         """Begin the next block with a new list, as a run does that starts from its state."""
         self._pairs = None
+
+    def marked(self, state: State) -> State:
+        """The state with what makes the present list again, for `recall` by another engine."""
+        if self._pairs is None or self._origin is None:
+            return state
+        positions, cells = self._origin
+        steps = mx.array(float(self._steps), dtype=self.system.dtype)
+        return state.with_extra(list_positions=positions, list_cells=cells, list_steps=steps)
+
+    def recall(self, state: State) -> State:
+        """Make the list of a `marked` state; the state without the marks.
+
+        The order of a list decides how sums are rounded, so that only the same list leads to the
+        same steps.
+        """
+        extra = dict(state.extra)
+        marks = [extra.pop(f"list_{name}", None) for name in ("positions", "cells", "steps")]
+        positions, cells, steps = marks
+        if positions is None or cells is None or steps is None:
+            return state
+        for _ in range(6):
+            self._list(positions, cells)
+            mx.eval(self._listed)
+            if self._complete():
+                self._steps = int(steps)
+                break
+        else:
+            self.forget()
+        return replace(state, extra=extra)
 
     def look(self, state: State) -> Observation:
         """Observables of a state; see `mlpot.md.observables.observe`."""
@@ -193,10 +223,14 @@ class Engine:
         """Make a new list; atoms are moved into the cell, which changes no energy."""
         state = replace(self._wrapped(state), excess=mx.array(-self.search.skin - 1e-9))
         state = replace(state, excess=state.excess.astype(self.system.dtype))
-        self._pairs, self._needed = self.search.build(state.positions, state.cells)
-        self._listed = self._pairs.arrays()
+        self._list(state.positions, state.cells)
         self._steps = 0
         return state
+
+    def _list(self, positions: mx.array, cells: mx.array) -> None:
+        self._origin = positions, cells
+        self._pairs, self._needed = self.search.build(positions, cells)
+        self._listed = self._pairs.arrays()
 
     def _complete(self) -> bool:
         """Whether the list had room for all pairs; asks once for each list."""

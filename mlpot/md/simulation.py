@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
+from mlpot._signals import SignalWatch
 from mlpot.models import Potential
 from mlpot.units import KB
 
@@ -75,6 +76,8 @@ class Simulation:
         self._bar = ProgressBar(console, config.steps_left(self.progress), config.timestep)
         self._files: RunFiles | None = None
         self._resumed: Progress | None = None
+        # The first signal ends the run after the block of steps that is under way.
+        self._signals = SignalWatch()
         self._waiting: list[tuple[str, tuple]] = []
         self._good: tuple[int, float, System, State] | None = None
         self._reference = np.zeros(config.replicas)
@@ -114,7 +117,7 @@ class Simulation:
         problem: str | None = None
         interrupted: KeyboardInterrupt | None = None
         begin = 0
-        with self._bar:
+        with self._bar, self._signals:
             try:
                 for number in range(self.progress.stage, len(stages)):
                     begin = self.progress.step - self.progress.stage_step
@@ -171,6 +174,7 @@ class Simulation:
             stress = engine.integrator.stress
             found = readings(stage, engine.look(state), self._reference, stress)
             engine.forget()
+            state = engine.recall(state)
             wrong = self._watch.energies(self.progress.step, found)
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"molecular dynamics cannot start: {error}") from error
@@ -214,6 +218,9 @@ class Simulation:
         dt = 0.0 if stage.ensemble == "minimise" else stage.timestep or config.timestep
         while self.progress.stage_step < stage.steps:
             begin = self.progress
+            if self._signals.received is not None and begin.stage_step > 0:
+                self._checkpoint(engine.marked(state))
+                raise KeyboardInterrupt
             to_restart = config.restart_interval - begin.step % config.restart_interval
             steps = min(config.block, stage.steps - begin.stage_step, to_restart)
             state = replace(state, kT=self._kT(stage, begin.stage_step, system))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 import numpy as np
 
+from mlpot._signals import SignalWatch
 from mlpot.datasets import Batch, closest_pair
 from mlpot.io import save
 from mlpot.models.radial_strategy import trains_with_tables
@@ -19,7 +20,7 @@ from .ahead import ahead, grouped
 from .average import decay_at
 from .checkpoint import Checkpoint, write_checkpoint
 from .config import TrainConfig, as_list
-from .interrupt import Interrupted, SignalWatch
+from .interrupt import Interrupted
 from .loading import sampled
 from .not_finite import frames_not_finite
 from .objective import TERMS, Objective, errors

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -14,7 +16,10 @@ from sample_potentials import copper
 from mlpot.md import launch
 from mlpot.md.ase_bridge import to_structure
 from mlpot.md.config import MDConfig, Stage
+from mlpot.md.h5md import read_h5md
 from mlpot.md.log_file import read_log
+from mlpot.md.restart import load_restart
+from mlpot.md.run_files import RESTART
 from mlpot.md.simulation import Simulation
 
 
@@ -125,3 +130,35 @@ def test_a_limit_of_memory_that_did_not_hold(tmp_path):
     for limit, passed in ((1e-9, True), (100.0, False)):
         summary = start(settings(tmp_path / str(limit), stages, memory_limit=limit))
         assert summary["memory_limit_passed"] is passed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_restart_file_after_the_block(tmp_path, monkeypatch, number):
+    # Slow atoms: one list of pairs outlives the blocks, and the restart must bring it back.
+    named = {"temperature": 30.0, "restart_interval": 1000, "log_interval": 1}
+    stages = [Stage(ensemble="langevin", steps=30), Stage(ensemble="nose-hoover", steps=30)]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    start(settings(whole, stages, **named))
+    note, signals = Simulation._note, [10, 45]
+
+    def send(self, stage, system, state, step, *rest):
+        note(self, stage, system, state, step, *rest)
+        if signals and step == signals[0]:
+            signals.pop(0)
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Simulation, "_note", send)
+    with pytest.raises(KeyboardInterrupt):
+        start(settings(parts, stages, **named))
+    assert load_restart(parts / RESTART)[1].step == 14  # two blocks of 7
+    with pytest.raises(KeyboardInterrupt):
+        launch.resume_run(parts)
+    assert load_restart(parts / RESTART)[1].step == 51
+    summary = launch.resume_run(parts)
+    assert summary["steps_done"] == 60 and not signals
+    first, second = read_log(whole / "log.csv"), read_log(parts / "log.csv")
+    for name in first:
+        if name != "steps_per_second":
+            np.testing.assert_array_equal(second[name], first[name], name)
+    one, two = read_h5md(whole / "trajectory.h5"), read_h5md(parts / "trajectory.h5")
+    np.testing.assert_array_equal(two["position"], one["position"])
