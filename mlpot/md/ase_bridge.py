@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from ase import Atoms, units
 from ase.calculators.singlepoint import SinglePointCalculator
-from ase.constraints import FixCom
+from ase.constraints import FixAtoms, FixCom
 from ase.io import read, write
 from ase.io.trajectory import TrajectoryReader, TrajectoryWriter
 from ase.md.langevin import Langevin
@@ -128,8 +128,20 @@ class TrajectoryFile:
 
 
 def to_structure(atoms: Atoms) -> Structure:
-    """Atoms as arrays; rows of the cell along open directions are set to zero."""
+    """Atoms as arrays; rows of the cell along open directions are set to zero.
+
+    Raises:
+        ValueError: a constraint other than FixAtoms.
+    """
     pbc = np.array(atoms.pbc)
+    fixed = np.zeros(len(atoms), bool)
+    for constraint in atoms.constraints:
+        if not isinstance(constraint, FixAtoms):
+            raise ValueError(
+                f"the structure has the constraint {type(constraint).__name__}, which molecular "
+                "dynamics here does not know: use FixAtoms, or remove it from the structure"
+            )
+        fixed[constraint.get_indices()] = True
     return Structure(
         numbers=np.array(atoms.numbers),
         masses=atoms.get_masses(),
@@ -137,6 +149,7 @@ def to_structure(atoms: Atoms) -> Structure:
         velocities=atoms.get_velocities(),
         cell=np.where(pbc[:, None], np.array(atoms.cell), 0.0),
         pbc=pbc,
+        fixed=np.flatnonzero(fixed),
     )
 
 
@@ -228,6 +241,11 @@ class AseFrames:
             self._binary.backend.fd.flush()  # pyright: ignore[reportAttributeAccessIssue]
         with open(self.path, "r+b") as file:
             os.fsync(file.fileno())
+
+    def abandon(self) -> None:
+        """Close the file without what could not be written."""
+        if self._binary is not None:
+            self._binary.backend.fd.close()  # pyright: ignore[reportAttributeAccessIssue]
 
     def close(self) -> None:
         """Finish the file."""

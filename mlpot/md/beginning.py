@@ -15,6 +15,9 @@ from .structure import Structure
 from .system import System
 from .velocities import maxwell_boltzmann
 
+#: Angstrom; where single precision tells apart 4e-6.
+_FAR = 50.0
+
 
 def make_system(config: MDConfig, structure: Structure, number: int) -> System:
     """All replicas side by side, as the stage of this number moves them.
@@ -30,6 +33,7 @@ def make_system(config: MDConfig, structure: Structure, number: int) -> System:
         )
     fixed = np.zeros(n_atoms, bool)
     fixed[config.fixed] = True
+    fixed[structure.fixed] = True
     # Velocities are drawn without rotation; noise on every atom brings it back for good.
     molecule = not structure.pbc.any()
     noisy = any(stage.ensemble == "langevin" for stage in config.stages[: number + 1])
@@ -43,8 +47,23 @@ def make_system(config: MDConfig, structure: Structure, number: int) -> System:
         remove_com=config.remove_com,
         no_rotation=still,
         positions=np.tile(structure.positions, (copies, 1)),
+        origin=origin(structure),
         dtype=mx.float64 if config.dtype == "float64" else mx.float32,
     )
+
+
+def origin(structure: Structure) -> np.ndarray:
+    """Where the device counts positions from, (3,), whole Angstrom; zero if nothing is far away.
+
+    Single precision tells apart 0.001 Angstrom at 10,000 Angstrom: too coarse for forces. Along
+    periodic directions atoms are moved into the cell in any case.
+    """
+    if not (structure.positions.size and np.isfinite(structure.positions).all()):
+        return np.zeros(3)  # to be refused
+    mean = structure.positions.mean(axis=0)
+    along, _ = np.linalg.qr(structure.cell[structure.pbc].T)
+    open_part = mean - along @ (along.T @ mean)
+    return np.rint(open_part) if np.abs(open_part).max() > _FAR else np.zeros(3)
 
 
 def first_state(config: MDConfig, structure: Structure, system: System) -> State:
@@ -52,7 +71,7 @@ def first_state(config: MDConfig, structure: Structure, system: System) -> State
     copies = (config.replicas, 1)
     return initial_state(
         system,
-        np.tile(structure.positions, copies),
+        np.tile(structure.positions - system.origin, copies),
         np.tile(structure.velocities, copies),
         structure.cell,
         seed=config.seed,

@@ -56,7 +56,7 @@ class Frame:
             masses=system.host_masses,
             node_graph=system.host_graph,
             pbc=system.pbc,
-            positions=_host(state.positions),
+            positions=_host(state.positions) + system.origin,
             images=np.rint(_host(state.extra["images"])).astype(np.int32),
             velocities=_host(state.velocities) * FS,
             forces=_host(state.forces),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -23,6 +23,7 @@ class Structure:
         velocities: (n_atoms, 3), Angstrom / (Angstrom sqrt(u/eV)).
         cell: (3, 3), Angstrom.
         pbc: (3,) bool.
+        fixed: indices of atoms that never move.
     """
 
     numbers: np.ndarray
@@ -31,6 +32,7 @@ class Structure:
     velocities: np.ndarray
     cell: np.ndarray
     pbc: np.ndarray
+    fixed: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def save(self, path: Path) -> None:
         """Write all arrays."""

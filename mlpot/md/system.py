@@ -27,6 +27,7 @@ class System:
         no_rotation: (n_graphs,) bool, structures that do not rotate, which have so many fewer
             degrees of freedom; it is for the caller to start them so.
         positions: (n_atoms, 3), needed for ``no_rotation`` (atoms on a line rotate about two axes).
+        origin: (3,), Angstrom, added to the positions of states where they leave for files.
         dtype: precision of the masses and of everything computed.
 
     Raises:
@@ -45,6 +46,7 @@ class System:
         remove_com: bool = True,
         no_rotation: Any = False,
         positions=None,
+        origin: Any = (0.0, 0.0, 0.0),
         dtype: mx.Dtype = mx.float32,
     ) -> None:
         self.numbers = np.asarray(numbers, dtype=np.int64)
@@ -70,6 +72,7 @@ class System:
         self.pbc = np.broadcast_to(np.asarray(pbc, dtype=bool), (self.n_graphs, 3)).copy()
         self.fixed = np.zeros(n_atoms, bool) if fixed is None else np.asarray(fixed, dtype=bool)
         self.dtype = dtype
+        self.origin = np.asarray(origin, dtype=np.float64)
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
         still = np.bincount(self.host_graph, weights=self.fixed, minlength=self.n_graphs)
         # Momentum is conserved, and may be taken out, where nothing is held.

@@ -9,6 +9,8 @@ import signal
 
 import numpy as np
 import pytest
+from ase.constraints import FixAtoms, FixBondLength
+from ase.io import read, write
 from embedded_atoms import EmbeddedAtoms
 from rich.console import Console
 from sample_potentials import copper
@@ -21,6 +23,7 @@ from mlpot.md.log_file import read_log
 from mlpot.md.restart import load_restart
 from mlpot.md.run_files import RESTART
 from mlpot.md.simulation import Simulation
+from mlpot.md.structure import Structure
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +165,41 @@ def test_a_signal_leaves_a_restart_file_after_the_block(tmp_path, monkeypatch, n
             np.testing.assert_array_equal(second[name], first[name], name)
     one, two = read_h5md(whole / "trajectory.h5"), read_h5md(parts / "trajectory.h5")
     np.testing.assert_array_equal(two["position"], one["position"])
+
+
+@pytest.mark.parametrize("ending", ["traj", "xyz"])
+def test_fixed_atoms_of_a_structure_file(tmp_path, ending):
+    atoms = copper(1)
+    atoms.rattle(0.05, seed=1)
+    atoms.set_constraint([FixAtoms([0]), FixAtoms([-1])])
+    write(tmp_path / f"fixed.{ending}", atoms)
+    given = read(tmp_path / f"fixed.{ending}")
+    config = settings(tmp_path / "run", [Stage(ensemble="langevin", steps=20)], fixed=[1])
+    start(config, given)
+    final = read(tmp_path / "run" / "final.extxyz")
+    moved = np.abs(final.positions - given.positions).max(axis=1)
+    assert np.all(moved[[0, 1, 3]] < 1e-5) and moved[2] > 0.01
+    assert Structure.load(tmp_path / "run" / "start.npz").fixed.tolist() == [0, 3]
+    given.set_constraint(FixBondLength(0, 1))
+    with pytest.raises(ValueError, match=r"FixBondLengths, which .* use FixAtoms"):
+        to_structure(given)
+
+
+@pytest.mark.parametrize("pbc", [False, (True, True, False)])
+def test_far_from_the_origin(tmp_path, pbc):
+    near = copper(1)
+    near.pbc = pbc
+    far = near.copy()
+    shift = np.where(near.pbc, 0.0, [20_000.0, -30_000.0, 10_000.0])
+    far.positions += shift
+    # The precision of single steps: at 10,000 Angstrom forces would be wrong by a hundredth.
+    named = {"temperature": 100.0, "trajectory": "frames.extxyz", "restart_interval": 10}
+    logs, ends = [], []
+    for name, atoms in (("near", near), ("far", far)):
+        start(settings(tmp_path / name, [Stage(steps=20)], **named), atoms)
+        logs.append(read_log(tmp_path / name / "log.csv"))
+        ends.append(read(tmp_path / name / "frames.extxyz", "-1").positions)
+        np.testing.assert_allclose(read(tmp_path / name / "final.extxyz").positions, ends[-1])
+    # Rounding of positions at most some Angstrom from the origin.
+    np.testing.assert_allclose(logs[1]["potential_eV"], logs[0]["potential_eV"], atol=2e-4)
+    np.testing.assert_allclose(ends[1] - shift, ends[0], atol=2e-5)
