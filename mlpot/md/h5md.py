@@ -159,6 +159,12 @@ class H5MDFile:
         self._h5.flush()
         self._file.commit()
 
+    def abandon(self) -> None:
+        """Close the file as it was committed last."""
+        self._waiting = []
+        self._h5.close()
+        self._file.close()
+
     def close(self) -> None:
         """Finish the file."""
         if self._h5:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,10 +54,11 @@ def earlier_results(folder: Path) -> list[str]:
     try:
         found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         name = str(found["trajectory"])
-        check_trajectory(name)
+        if name:
+            check_trajectory(name)
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [name, journal_of(name).name, UNCERTAIN, DISAGREEMENT]
+    return [*([name, journal_of(name).name] if name else []), UNCERTAIN, DISAGREEMENT]
 
 
 class RunFiles:
@@ -73,19 +76,36 @@ class RunFiles:
     ) -> None:
         self.folder, self.config = folder, config
         self.frames = 0 if progress is None else progress.frames
-        self._log = LogFile(folder / LOG, None if progress is None else progress.log_bytes)
+        with _naming(folder, folder / LOG):
+            self._log = LogFile(folder / LOG, None if progress is None else progress.log_bytes)
         self._trajectory: H5MDFile | AseFrames | None = None
         self._bytes = 0
         if config.trajectory:
             path = folder / config.trajectory
             kept = None if progress is None else progress.frames
-            if path.suffix == ".h5":
-                self._trajectory = H5MDFile(path, frame, kept, config.dtype)
-            else:
-                cut = 0 if progress is None else progress.trajectory_bytes
-                self._trajectory = AseFrames(path, kept, cut)
+            with _naming(folder, path):
+                if path.suffix == ".h5":
+                    self._trajectory = H5MDFile(path, frame, kept, config.dtype)
+                else:
+                    cut = 0 if progress is None else progress.trajectory_bytes
+                    self._trajectory = AseFrames(path, kept, cut)
         self._pool = ThreadPoolExecutor(1, "mlpot-files")
         self._pending: Future | None = None
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        """Gives up at the first file that cannot be written: nothing is to be held for later."""
+        try:
+            with _naming(self.folder, path):
+                yield
+        except OSError:
+            trajectory, self._trajectory = self._trajectory, None
+            with suppress(OSError):
+                if trajectory is not None:
+                    trajectory.abandon()
+            self._log.close()
+            self._pool.shutdown(wait=False)
+            raise
 
     def submit(self, work: list[tuple[str, tuple]]) -> None:
         """Write ``("log", ...)`` and ``("frame", ...)`` entries; waits for the earlier ones.
@@ -105,9 +125,11 @@ class RunFiles:
     def _write(self, work: list[tuple[str, tuple]]) -> None:
         for kind, values in work:
             if kind == "log":
-                self._log.write(*values)
+                with self._writing(self.folder / LOG):
+                    self._log.write(*values)
             elif self._trajectory is not None:
-                self._trajectory.write(Frame.of(*values))
+                with self._writing(self._trajectory.path):
+                    self._trajectory.write(Frame.of(*values))
                 self.frames += 1
 
     def checkpoint(self, state: State, progress: Progress) -> None:
@@ -115,13 +137,16 @@ class RunFiles:
         self.wait()
         size = 0
         if self._trajectory is not None:
-            self._trajectory.flush()
-            size = self._trajectory.path.stat().st_size
-        self._log.flush()
+            with self._writing(self._trajectory.path):
+                self._trajectory.flush()
+                size = self._trajectory.path.stat().st_size
+        with self._writing(self.folder / LOG):
+            self._log.flush()
         progress = replace(
             progress, frames=self.frames, trajectory_bytes=size, log_bytes=self._log.length()
         )
-        save_restart(self.folder / RESTART, state, progress)
+        with self._writing(self.folder / RESTART):
+            save_restart(self.folder / RESTART, state, progress)
 
     def close(self) -> None:
         """Finish all files."""
@@ -131,7 +156,8 @@ class RunFiles:
             self._pool.shutdown()
             self._log.close()
             if self._trajectory is not None:
-                self._trajectory.close()
+                with self._writing(self._trajectory.path):
+                    self._trajectory.close()
 
     def last_state(self, frame: Frame, reached_end: bool) -> None:
         """Write a frame as final, or as last good state; replicas one after the other."""
@@ -139,7 +165,9 @@ class RunFiles:
         if len(replicas) > 1:
             for number, atoms in enumerate(replicas):
                 atoms.info["replica"] = number
-        save(self.folder / (FINAL if reached_end else LAST_GOOD), replicas)
+        path = self.folder / (FINAL if reached_end else LAST_GOOD)
+        with self._writing(path):
+            save(path, replicas)
         if reached_end:
             # Of an earlier part that was stopped.
             (self.folder / LAST_GOOD).unlink(missing_ok=True)
@@ -162,9 +190,9 @@ class RunFiles:
                 masses = None if system.fixed.any() else system.host_masses[part]
                 pictures["msd.png"] = lambda: run_plots.msd(frames, masses)
         for name, draw in pictures.items():
-            with temporary_beside(self.folder / name) as path:
+            with self._writing(self.folder / name), temporary_beside(self.folder / name) as path:
                 draw().savefig(path, dpi=150)
-        with atomic_write(self.folder / SUMMARY, "w") as file:
+        with self._writing(self.folder / SUMMARY), atomic_write(self.folder / SUMMARY, "w") as file:
             json.dump(summary, file, indent=2)
             file.write("\n")
 
@@ -178,6 +206,22 @@ class RunFiles:
         if not chosen.any():
             chosen[-1] = True
         return {k: v if k == "species" else v[chosen] for k, v in found.items()}
+
+
+@contextmanager
+def _naming(folder: Path, path: Path) -> Iterator[None]:
+    """Says which file could not be written, and what is to be done."""
+    try:
+        yield
+    except OSError as error:
+        if (folder / RESTART).is_file():
+            go_on = f"go on with: mlpot md --resume {folder}"
+        else:
+            go_on = "start the run anew with --overwrite"
+        raise OSError(
+            f"{str(path)!r} cannot be written: {error.strerror or error}. Mend that, e.g. make "
+            f"room on the disk, then {go_on}"
+        ) from error
 
 
 def to_host(found: dict[str, mx.array], reference: np.ndarray) -> dict[str, np.ndarray]:

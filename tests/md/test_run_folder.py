@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import subprocess
 import sys
 
@@ -18,6 +20,7 @@ from mlpot.md.ase_bridge import AseFrames, read_frames, to_structure
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.folder_lock import folder_lock
 from mlpot.md.frame import Frame
+from mlpot.md.h5md import read_h5md
 from mlpot.md.log_file import LogFile, read_log
 from mlpot.md.observables import COLUMNS
 from mlpot.md.simulation import Simulation
@@ -132,7 +135,12 @@ def test_a_short_log_is_refused(tmp_path):
 def metal(monkeypatch):
     """In place of a model file."""
     potential = EmbeddedAtoms(numbers=(13, 29), cutoff=4.0)
-    monkeypatch.setattr(launch, "_model", lambda config, structure: (potential, None))
+
+    def model(config, structure):
+        return potential, None
+
+    monkeypatch.setattr(launch, "_model", model)
+    return model
 
 
 def settings(out, **changes) -> MDConfig:
@@ -224,3 +232,53 @@ def test_damaged_files_say_what_to_do(tmp_path, metal, name):
         (tmp_path / name).write_bytes(content[:length])
         with pytest.raises(ValueError, match=rf"{name}.*start the run anew with --overwrite"):
             launch.resume_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "full"),
+    [
+        ("frames.traj", "frames.traj"),
+        ("frames.extxyz", "frames.extxyz"),
+        ("frames.h5", "frames.h5"),
+        ("", "log.csv"),
+    ],
+)
+def test_no_room_on_the_disk(tmp_path, metal, monkeypatch, trajectory, full):
+    changes = {"trajectory": trajectory, "log_interval": 1, "stages": [Stage(steps=40)]}
+    start(tmp_path / "whole", **changes)
+    out = tmp_path / "run"
+    note, limits = Simulation._note, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, stage, system, state, step, *rest):
+        if step == 25 and (out / "restart.npz").exists():
+            room = (out / full).stat().st_size + 10
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        note(self, stage, system, state, step, *rest)
+
+    monkeypatch.setattr(Simulation, "_note", fill)
+    said = rf"'{out}/.*' cannot be written: .*room on the disk.*mlpot md --resume {out}"
+    try:
+        with pytest.raises(OSError, match=said):
+            start(out, **changes)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    monkeypatch.undo()
+    monkeypatch.setattr(launch, "_model", metal)
+    launch.resume_run(out)
+    one, two = read_log(tmp_path / "whole" / "log.csv"), read_log(out / "log.csv")
+    np.testing.assert_array_equal(two["step"], range(41))
+    np.testing.assert_array_equal(two["conserved_eV"], one["conserved_eV"])
+    if full.endswith("h5"):
+        np.testing.assert_array_equal(read_h5md(out / full)["step"], range(41))
+    elif trajectory:
+        assert steps_in(out / full) == list(range(41))
+
+
+def test_no_room_before_the_first_restart_file(tmp_path, metal, monkeypatch):
+    def full(self, *values):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(LogFile, "write", full)
+    said = r"log\.csv' cannot be written: No space left on device.*anew with --overwrite"
+    with pytest.raises(OSError, match=said):
+        start(tmp_path / "run")
