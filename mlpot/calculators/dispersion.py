@@ -46,4 +46,15 @@ def with_d3(calc: Any, functional: str = "pbe", damping: str = "d3bj") -> SumCal
             f"({type(error).__name__}: {error})"
         ) from error
     dispersion.reset()
-    return SumCalculator([calc, dispersion])
+    return _WithD3(calc, dispersion, functional, damping)
+
+
+class _WithD3(SumCalculator):
+    """The sum; copies and pickles make the part of dftd3 anew, which can be neither."""
+
+    def __init__(self, calc: Any, dispersion: Any, functional: str, damping: str) -> None:
+        super().__init__([calc, dispersion])
+        self._made_of = (calc, functional, damping)
+
+    def __reduce__(self):
+        return with_d3, self._made_of

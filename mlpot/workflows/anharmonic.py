@@ -145,7 +145,7 @@ def _third_order(
     moves = np.array(
         [unit_vectors[3 * atom + axis] for atom in representatives.values() for axis in range(3)]
     )
-    kept = KeptForces(path, calc, np.concatenate([large.positions, large.cell.array]), moves)
+    kept = KeptForces(path, calc, large, moves)
     total = 3 * n_atoms * len(moves)
     if len(kept.forces):
         console.print(f"{len(kept.forces)} of {total} third derivatives were computed before.")

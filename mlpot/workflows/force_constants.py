@@ -14,7 +14,7 @@ from mlpot.calculators import MLPotCalculator
 from .kept_forces import KeptForces
 
 #: Exact products between two looks at whether to keep them on disk.
-_TOGETHER = 64
+_TOGETHER = 16
 
 
 def linear_forces(
@@ -41,7 +41,7 @@ def linear_forces(
     Returns:
         (n_displacements, n_supercell, 3), eV/Angstrom.
     """
-    kept = kept or KeptForces(None, calc, supercell.positions, displacements)
+    kept = kept or KeptForces(None, calc, supercell, displacements)
     wanted = len(displacements)
     while (done := len(kept.forces)) < wanted:
         part = displacements[done : done + _TOGETHER]
@@ -72,8 +72,8 @@ def displaced_forces(
     Returns:
         (n_displacements, n_supercell, 3), eV/Angstrom.
     """
-    first = supercells[0].positions
-    kept = kept or KeptForces(None, calc, first, np.array([s.positions for s in supercells]))
+    moved = np.array([s.positions for s in supercells])
+    kept = kept or KeptForces(None, calc, supercells[0], moved)
     while (done := len(kept.forces)) < len(supercells):
         atoms = supercells[done]
         atoms.calc = calc

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ase import Atoms
 from ase.calculators.mixing import SumCalculator
 from jaxtyping import Float64
 from mlx.utils import tree_flatten
@@ -44,8 +45,8 @@ class KeptArrays:
         try:
             with np.load(path, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return {}  # damaged, or of another program: begin anew
+        except Exception:  # of many kinds where a file is damaged or of another program
+            return {}  # begin anew
         mark = found.pop("mark", None)
         return found if mark is not None and str(mark) == self._mark else {}
 
@@ -73,7 +74,7 @@ class KeptForces:
     Args:
         path: the file; None keeps nothing.
         calc: whose forces they are.
-        positions: (n_atoms, 3) of the supercell and its cell below, Angstrom.
+        supercell: n_atoms, undisplaced.
         displacements: (n_displacements, n_atoms, 3), Angstrom.
 
     Attributes:
@@ -81,9 +82,9 @@ class KeptForces:
     """
 
     def __init__(
-        self, path: Path | None, calc: Any, positions: np.ndarray, displacements: np.ndarray
+        self, path: Path | None, calc: Any, supercell: Atoms, displacements: np.ndarray
     ) -> None:
-        self._kept = KeptArrays(path, mark_of(calc, positions, displacements))
+        self._kept = KeptArrays(path, mark_of(calc, [supercell], displacements))
         none = np.zeros((0, *displacements[0].shape))
         self.forces: Float64[np.ndarray, "n_done n_atoms 3"] = self._kept.found.get("forces", none)
 
@@ -98,9 +99,13 @@ class KeptForces:
         return self.forces
 
 
-def mark_of(calc: Any, *arrays: np.ndarray) -> str:
-    """What tells one calculation from another: the potentials, and positions in Angstrom."""
+def mark_of(calc: Any, structures: Sequence[Atoms], *arrays: np.ndarray) -> str:
+    """What tells one calculation from another: potentials, structures, displacements (Angstrom)."""
     mark = hashlib.sha256()
+    for atoms in structures:
+        mark.update(np.asarray(atoms.numbers, dtype=np.int64).tobytes())
+        mark.update(np.asarray(atoms.pbc, dtype=bool).tobytes())
+        arrays = (*arrays, atoms.positions, atoms.cell.array)
     for array in arrays:
         mark.update(np.rint(np.asarray(array) / _SAME).astype(np.int64).tobytes())
     _add_calculator(mark, calc)
@@ -110,6 +115,7 @@ def mark_of(calc: Any, *arrays: np.ndarray) -> str:
 def _add_calculator(mark: Any, calc: Any) -> None:
     if isinstance(calc, MLPotCalculator):
         for member in calc.members:
+            mark.update(repr(getattr(member, "config", None)).encode())
             flat: Any = tree_flatten(member.parameters())
             for name, array in flat:
                 mark.update(name.encode())

@@ -181,7 +181,7 @@ def neb(
         # The climb starts from a band that roughly lies on the path.
         goal = fmax if stage == int(climb) else max(5 * fmax, 0.1)
         with console.status("band") as status:
-            for converged in optimiser.irun(fmax=goal, steps=steps):  # noqa: B007, read at the end
+            for converged in optimiser.irun(fmax=goal, steps=steps - optimiser.nsteps):  # noqa: B007, read at the end
                 taken = before + optimiser.nsteps
                 kept.keep(
                     positions=band.get_positions(),
@@ -220,9 +220,7 @@ def neb(
 
 def _kept_band(path: list[Atoms], calc: Any, file: Path | None) -> KeptArrays:
     """What was kept of a band of so many images between these ends."""
-    ends = [end.positions for end in (path[0], path[-1])]
-    mark = mark_of(calc, *ends, path[0].cell.array, np.array([len(path)]))
-    return KeptArrays(file, mark)
+    return KeptArrays(file, mark_of(calc, [path[0], path[-1]], np.array([len(path)])))
 
 
 def _attach(path: list[Atoms], calc: Any) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from ase import Atoms
 from rich.console import Console
 
@@ -194,8 +193,7 @@ def _set_force_constants(
     phonopy.generate_displacements(distance=distance, is_plusminus=not exact)
     vectors = displacement_vectors(phonopy)
     large = to_ase(phonopy.supercell)
-    cell = np.concatenate([large.positions, large.cell.array])
-    kept = KeptForces(path, calc, cell, vectors)
+    kept = KeptForces(path, calc, large, vectors)
     if len(kept.forces):
         console.print(f"{len(kept.forces)} of {len(vectors)} forces were computed before.")
     if exact:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -162,3 +165,12 @@ def test_dispersion_in_a_crystal_and_a_workflow():
 def test_unknown_parameters_of_dispersion(calc, given):
     with pytest.raises(ValueError, match="dftd3 has no parameters"):
         with_d3(calc, *given)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))])
+def test_sums_with_dispersion_are_copied(copied):
+    # Pools of processes and copies of structures with calculators need that.
+    atoms = molecule("H2O")
+    calc = with_d3(MLPotCalculator(make_potential(5), dtype="float64"), "b3lyp", "d3zero")
+    wanted = calc.get_potential_energy(atoms)
+    assert copied(calc).get_potential_energy(atoms) == pytest.approx(wanted, abs=1e-10)

@@ -67,17 +67,27 @@ def test_goes_on_where_it_was_stopped(tmp_path, monkeypatch, method):
 def test_forces_of_something_else_are_not_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
     calc = MLPotCalculator(EmbeddedAtoms(cutoff=4.0), dtype="float64")
-    positions, moves = np.zeros((2, 3)), np.ones((3, 2, 3))
+    atoms, moves = bulk("CuAu", "rocksalt", a=5.0), np.ones((3, 2, 3))
     path = tmp_path / "forces.npz"
-    KeptForces(path, calc, positions, moves).add(np.full((1, 2, 3), 7.0))
-    again = KeptForces(path, calc, positions + 1e-9, moves)
+    KeptForces(path, calc, atoms, moves).add(np.full((1, 2, 3), 7.0))
+    near, far, other_elements = atoms.copy(), atoms.copy(), atoms.copy()
+    near.positions += 1e-9
+    far.positions += 1e-3
+    other_elements.numbers[0] = 47
+    open_along_z = atoms.copy()
+    open_along_z.pbc = (True, True, False)
+    wider = atoms.copy()
+    wider.set_cell(1.001 * atoms.cell.array)
+    again = KeptForces(path, calc, near, moves)
     np.testing.assert_array_equal(again.forces, np.full((1, 2, 3), 7.0))
     other = MLPotCalculator(EmbeddedAtoms(cutoff=4.0, softness=1.1), dtype="float64")
-    assert len(KeptForces(path, other, positions, moves).forces) == 0
-    assert len(KeptForces(path, calc, positions + 1e-3, moves).forces) == 0
-    assert len(KeptForces(path, calc, positions, 2 * moves).forces) == 0
-    path.write_bytes(b"PK damaged")
-    assert len(KeptForces(path, calc, positions, moves).forces) == 0
+    assert len(KeptForces(path, other, atoms, moves).forces) == 0
+    for changed in (far, other_elements, open_along_z, wider):
+        assert len(KeptForces(path, calc, changed, moves).forces) == 0
+    assert len(KeptForces(path, calc, atoms, 2 * moves).forces) == 0
+    for damaged in (b"PK damaged", b"", b"\x93NUMPY"):
+        path.write_bytes(damaged)
+        assert len(KeptForces(path, calc, atoms, moves).forces) == 0
 
 
 class StopsThirdOrder(MLPotCalculator):
@@ -156,7 +166,7 @@ def test_a_band_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 def test_a_sum_is_marked_by_its_parts():
     one = MLPotCalculator(EmbeddedAtoms(cutoff=4.0), dtype="float64")
     other = MLPotCalculator(EmbeddedAtoms(cutoff=4.0, softness=1.1), dtype="float64")
-    at = np.zeros((1, 3))
+    at = [bulk("Cu")]
     marks = {mark_of(with_d3(calc, "pbe"), at) for calc in (one, one, other)}
     assert len(marks) == 2
     assert mark_of(with_d3(one, "pbe"), at) != mark_of(with_d3(one, "b3lyp"), at)
