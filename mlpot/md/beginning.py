@@ -52,6 +52,24 @@ def make_system(config: MDConfig, structure: Structure, number: int) -> System:
     )
 
 
+def checked_system(config: MDConfig, structure: Structure, first: int) -> System:
+    """The system of a stage, once that and all later ones are known to suit the structure.
+
+    Raises:
+        ValueError: an ensemble that needs another structure; names the stage.
+    """
+    found: list[System] = []
+    for number, stage in enumerate(config.stages[first:], first):
+        try:
+            found.append(make_system(config, structure, number))
+            stage.integrator(found[-1], config.timestep)
+        except ValueError as error:
+            if len(config.stages) == 1:
+                raise
+            raise ValueError(f"stage {number + 1}, {stage.label!r}: {error}") from error
+    return found[0]
+
+
 def origin(structure: Structure) -> np.ndarray:
     """Where the device counts positions from, (3,), whole Angstrom; zero if nothing is far away.
 

@@ -16,7 +16,7 @@ from mlpot._signals import SignalWatch
 from mlpot.models import Potential
 from mlpot.units import KB
 
-from .beginning import first_state, make_system, with_drawn_velocities
+from .beginning import checked_system, first_state, make_system, with_drawn_velocities
 from .committee import UNCERTAIN, Committee
 from .config import MDConfig, Stage
 from .engine import Engine, make_pairs
@@ -110,7 +110,7 @@ class Simulation:
             self._resumed = self.progress
             if self.progress.stage >= len(stages):
                 raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
-        system = self._checked()
+        system = checked_system(config, self.structure, self.progress.stage)
         search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
         if state is None:
             state = first_state(config, self.structure, system)
@@ -126,8 +126,10 @@ class Simulation:
                     integrator = stages[number].integrator(system, config.timestep)
                     engine = Engine(system, self.potential, integrator, search)
                     state = self._enter(stages[number], system, engine, state)
-                    state, problem = self._blocks(stages[number], system, engine, state)
-                    self.totals.add_engine(engine)
+                    try:
+                        state, problem = self._blocks(stages[number], system, engine, state)
+                    finally:
+                        self.totals.add_engine(engine)
                     if problem is not None:
                         break
                     if "fmax" in state.extra:
@@ -144,21 +146,6 @@ class Simulation:
                 if self._files is None:
                     raise
         return self._finish(system, problem, interrupted, begin)
-
-    def _checked(self) -> System:
-        """The system of the first stage that is left, once all later ones are known to suit it."""
-        found: list[System] = []
-        for number, stage in enumerate(self.config.stages):
-            if number < self.progress.stage:
-                continue
-            try:
-                found.append(make_system(self.config, self.structure, number))
-                stage.integrator(found[-1], self.config.timestep)
-            except ValueError as error:
-                if len(self.config.stages) == 1:
-                    raise
-                raise ValueError(f"stage {number + 1}, {stage.label!r}: {error}") from error
-        return found[0]
 
     def _enter(self, stage: Stage, system: System, engine: Engine, state: State) -> State:
         """The first state of a stage, or of its part that is left."""
@@ -295,18 +282,9 @@ class Simulation:
         if step % config.log_interval == 0:
             self._waiting.append(("log", (step, moment, stage.label, values, speed)))
             self.totals.add_sample(moment, self.progress.stage, values)
-            first = {name: float(array[0]) for name, array in values.items()}
-            self._bar.show(
-                Sample(
-                    step,
-                    moment,
-                    first["potential"],
-                    first["kinetic"],
-                    first["total"],
-                    first["temperature"],
-                    speed,
-                )
-            )
+            shown = ("potential", "kinetic", "total", "temperature")
+            first = {name: float(values[name][0]) for name in shown}
+            self._bar.show(Sample(step, moment, steps_per_second=speed, **first))
         if config.trajectory and step % config.frame_interval == 0:
             self._waiting.append(("frame", (step, moment, system, state, self._reference)))
 

@@ -154,6 +154,8 @@ def test_a_signal_leaves_a_restart_file_after_the_block(tmp_path, monkeypatch, n
     with pytest.raises(KeyboardInterrupt):
         start(settings(parts, stages, **named))
     assert load_restart(parts / RESTART)[1].step == 14  # two blocks of 7
+    stopped = json.loads((parts / "summary.json").read_text())
+    assert stopped["stopped"] == "interrupted" and stopped["lists_built"] > 0
     with pytest.raises(KeyboardInterrupt):
         launch.resume_run(parts)
     assert load_restart(parts / RESTART)[1].step == 51
