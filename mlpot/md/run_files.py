@@ -61,6 +61,15 @@ def earlier_results(folder: Path) -> list[str]:
     return [*([name, journal_of(name).name] if name else []), UNCERTAIN, DISAGREEMENT]
 
 
+def is_complete(folder: Path) -> bool:
+    """Whether a run has written all its files, the summary of its end as the last of them."""
+    try:
+        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return found["stopped"] is None and (folder / FINAL).is_file()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 class RunFiles:
     """Writes log and trajectory in a thread of its own, one block behind the computation.
 

@@ -26,7 +26,7 @@ from .progress import ProgressBar
 from .readings import readings
 from .record import Sample
 from .restart import Progress, load_restart
-from .run_files import LAST_GOOD, LOG, RESTART, RunFiles
+from .run_files import LAST_GOOD, LOG, RESTART, RunFiles, is_complete
 from .run_summary import Totals
 from .state import State
 from .structure import Structure
@@ -109,7 +109,11 @@ class Simulation:
             state, self.progress = load_restart(self.folder / RESTART)
             self._resumed = self.progress
             if self.progress.stage >= len(stages):
-                raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
+                if is_complete(self.folder):
+                    raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
+                # Only its last files are missing, e.g. for want of room.
+                end = {"stage": len(stages) - 1, "stage_step": stages[-1].steps}
+                self.progress = replace(self.progress, **end)
         system = checked_system(config, self.structure, self.progress.stage)
         search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
         if state is None:

@@ -15,7 +15,7 @@ from ase.io.trajectory import TrajectoryWriter
 from embedded_atoms import EmbeddedAtoms
 from sample_potentials import copper
 
-from mlpot.md import ase_bridge, launch
+from mlpot.md import ase_bridge, launch, run_files
 from mlpot.md.ase_bridge import AseFrames, read_frames, to_structure
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.folder_lock import folder_lock
@@ -282,3 +282,27 @@ def test_no_room_before_the_first_restart_file(tmp_path, metal, monkeypatch):
     said = r"log\.csv' cannot be written: No space left on device.*anew with --overwrite"
     with pytest.raises(OSError, match=said):
         start(tmp_path / "run")
+
+
+@pytest.mark.parametrize("ensemble", ["nose-hoover", "minimise"])
+def test_last_files_are_made_up_for(tmp_path, metal, monkeypatch, ensemble):
+    stages = [Stage(steps=10), Stage(ensemble=ensemble, steps=100, fmax=0.1)]
+    summary = start(tmp_path / "whole", stages=stages)
+    out = tmp_path / "run"
+
+    def full(path, atoms):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_files, "save", full)
+        with pytest.raises(OSError, match=r"final\.extxyz' cannot be written.*--resume"):
+            start(out, stages=stages)
+    assert not (out / "final.extxyz").exists() and not (out / "summary.json").exists()
+    again = launch.resume_run(out)
+    assert again["steps_done"] == summary["steps_done"] and again["stopped"] is None
+    one, two = read(tmp_path / "whole" / "final.extxyz"), read(out / "final.extxyz")
+    np.testing.assert_array_equal(two.positions, one.positions)  # pyright: ignore
+    one, two = read_log(tmp_path / "whole" / "log.csv"), read_log(out / "log.csv")
+    np.testing.assert_array_equal(two["step"], one["step"])
+    with pytest.raises(ValueError, match="reached its end"):
+        launch.resume_run(out)
