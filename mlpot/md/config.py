@@ -155,7 +155,11 @@ class MDConfig(StrictModel):
     committee: CommitteeSection | None = Field(
         default=None, description="potentials that watch the run and say where they disagree"
     )
-    memory_limit: float | None = Field(default=None, gt=0, description="of MLX, GB")
+    memory_limit: float | None = Field(
+        default=None,
+        gt=0,
+        description="that MLX is to keep within, GB; the summary says if it did not",
+    )
     cache_limit: float | None = Field(default=None, ge=0, description="of MLX's free memory, GB")
 
     @model_validator(mode="after")
