@@ -50,9 +50,11 @@ class KeptArrays:
         mark = found.pop("mark", None)
         return found if mark is not None and str(mark) == self._mark else {}
 
-    def keep(self, **arrays: np.ndarray) -> None:
+    def keep(self, at_once: bool = False, **arrays: np.ndarray) -> None:
         """Write these in place of what was kept, unless that was a moment ago."""
-        if self._path is not None and time.monotonic() - self._written >= INTERVAL:
+        if self._path is None:
+            return
+        if at_once or time.monotonic() - self._written >= INTERVAL:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(self._path) as file:
                 everything: dict[str, Any] = {"mark": np.array(self._mark), **arrays}

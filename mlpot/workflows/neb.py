@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,19 +177,24 @@ def neb(
     _attach(path, calc)
     silent: Any = None
     optimiser = FIRE(band, logfile=silent)
-    converged, taken = False, before
+    converged, taken, climbing = False, before, False
+
+    def keep(at_once: bool) -> None:
+        kept.keep(
+            at_once,
+            positions=band.get_positions(),
+            steps=np.array(taken),
+            climbing=np.array(climbing),
+        )
+
     for stage, climbing in list(enumerate([False, True] if climb else [False]))[first:]:
         band.climb = climbing
         # The climb starts from a band that roughly lies on the path.
         goal = fmax if stage == int(climb) else max(5 * fmax, 0.1)
-        with console.status("band") as status:
+        with console.status("band") as status, _stopped(console, lambda: keep(True)):
             for converged in optimiser.irun(fmax=goal, steps=steps - optimiser.nsteps):  # noqa: B007, read at the end
                 taken = before + optimiser.nsteps
-                kept.keep(
-                    positions=band.get_positions(),
-                    steps=np.array(taken),
-                    climbing=np.array(climbing),
-                )
+                keep(False)
                 highest = max(image.get_potential_energy() for image in path)
                 status.update(
                     f"{'climbing' if climbing else 'relaxing'} band: step {taken} of at most "
@@ -216,6 +223,17 @@ def neb(
         result.write(out, name, plot, overwrite)
     kept.remove()
     return result
+
+
+@contextmanager
+def _stopped(console: Console, keep: Callable[[], None]) -> Iterator[None]:
+    """Keeps a band whose relaxation is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        keep()
+        console.print("Stopped; with the same --out the same command goes on with the band.")
+        raise
 
 
 def _kept_band(path: list[Atoms], calc: Any, file: Path | None) -> KeptArrays:

@@ -126,7 +126,7 @@ def test_third_order_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 
 
 def test_a_band_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
+    monkeypatch.setattr(kept_forces, "INTERVAL", 1e9)  # written when it is stopped
     initial = fcc100("Cu", (2, 2, 2), a=3.55, vacuum=6.0)
     final = initial.copy()
     add_adsorbate(initial, "Cu", 1.6, "hollow")
@@ -140,8 +140,8 @@ def test_a_band_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     assert expected.converged and expected.steps > 4
     real, left = KeptArrays.keep, [expected.steps - 2]
 
-    def stops(self, **arrays):
-        real(self, **arrays)
+    def stops(self, at_once=False, **arrays):
+        real(self, at_once, **arrays)
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
@@ -156,6 +156,7 @@ def test_a_band_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     assert found.converged and found.climbing
     assert abs(found.barrier - expected.barrier) < 2e-3
     assert not (tmp_path / "hop-band.npz").exists()
+    monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
     # Another number of images is another band.
     kept = KeptArrays(tmp_path / "other.npz", "one")
     kept.keep(positions=np.zeros(3))
