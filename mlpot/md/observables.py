@@ -36,8 +36,9 @@ def observe(
         pairs: for the closest pair, as they were built.
 
     Returns:
-        (n_graphs,) each, see `COLUMNS`. Pressure is zero where stresses are not computed, the
-        closest pair of structures that share a batch is that of the batch.
+        (n_graphs,) each, see `COLUMNS`. Pressure is zero where stresses are not computed (NaN in
+        logs, see `mlpot.md.readings`), the closest pair of structures that share a batch is that
+        of the batch.
     """
     kinetic = system.kinetic(state.velocities)
     volume = volumes(state.cells)
