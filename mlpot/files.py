@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,21 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     with temporary_beside(path) as temporary, open(temporary, mode, encoding=encoding) as file:
         yield file
         file.flush()
+
+
+def remove_temporaries(path: str | os.PathLike[str]) -> None:
+    """Remove what killed processes have left of `temporary_beside` for a file.
+
+    Args:
+        path: of the file; no other process may be writing it.
+    """
+    path = Path(path)
+    pattern = re.compile(
+        rf"\.{re.escape(path.stem)}\.[0-9]+\.[0-9a-f]{{8}}{re.escape(path.suffix)}"
+    )
+    for other in path.parent.iterdir():
+        if pattern.fullmatch(other.name):
+            other.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

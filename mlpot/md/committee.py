@@ -22,6 +22,7 @@ from .frame import Frame
 from .kept_part import cut_bytes
 from .state import State
 from .system import System
+from .write_errors import naming
 
 if TYPE_CHECKING:
     from mlpot.graph import HostPairs
@@ -151,7 +152,7 @@ class Committee:
                     f"the committee disagrees by {worst:.3f} eV/Angstrom about the force on atom "
                     f"{atom}" + (f" of replica {replica}" if system.n_graphs > 1 else "")
                 ) + f", more than {limit:g}"
-        with open(self._files[0], "a", encoding="utf-8") as file:
+        with naming(self._files[0]), open(self._files[0], "a", encoding="utf-8") as file:
             file.writelines(lines)
         return problem
 
@@ -162,9 +163,10 @@ class Committee:
 
     def _keep(self, frame: Frame, replica: int, worst: float, atom: int) -> None:
         assert self._files is not None
-        self._files[1].write_unlabelled(
-            frame.part(replica), replica=replica, disagreement=worst, disputed_atom=atom
-        )
+        with naming(self._files[1].path):
+            self._files[1].write_unlabelled(
+                frame.part(replica), replica=replica, disagreement=worst, disputed_atom=atom
+            )
         self._last[replica] = frame.step
         self.harvested += 1
 

@@ -11,7 +11,7 @@ import mlx.core as mx
 
 from mlpot import io
 from mlpot.config import validate
-from mlpot.files import atomic_write
+from mlpot.files import atomic_write, remove_temporaries
 from mlpot.models import Potential
 
 from .committee_config import CommitteeSection
@@ -21,6 +21,7 @@ from .folder_lock import folder_lock
 from .run_files import earlier_results, results
 from .simulation import Simulation
 from .structure import Structure
+from .write_errors import naming
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,8 +77,10 @@ def start_run(
                 _in_the_way(config, overwrite)
             for name in there:
                 (folder / name).unlink(missing_ok=True)
-            structure.save(folder / START)
-            with atomic_write(folder / CONFIG, "w") as file:
+            _remove_temporaries(folder, config)
+            with naming(folder / START):
+                structure.save(folder / START)
+            with naming(folder / CONFIG), atomic_write(folder / CONFIG, "w") as file:
                 file.write(config.model_dump_json(indent=2) + "\n")
 
         return simulation.run(before_files=claim)
@@ -124,7 +127,13 @@ def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
         potential, closest = _model(config, structure)
         members = _members(config, structure)
         simulation = Simulation(config, structure, potential, folder, console, closest, members)
-        return simulation.run(resume=True)
+        return simulation.run(resume=True, before_files=lambda: _remove_temporaries(folder, config))
+
+
+def _remove_temporaries(folder: Path, config: MDConfig) -> None:
+    """Remove what a killed process has left half written; the folder is locked."""
+    for name in results(config):
+        remove_temporaries(folder / name)
 
 
 def _found(section: CommitteeSection) -> CommitteeSection:

@@ -24,6 +24,11 @@ TRAJECTORIES = ("trajectory.traj", "trajectory.extxyz", "trajectory.xyz")
 RESULTS = (LOG, SUMMARY, FINAL, LAST_GOOD, *PICTURES, *TRAJECTORIES)
 
 
+def own_files(folder: Path) -> list[Path]:
+    """Paths of all files but trajectories."""
+    return [folder.resolve() / name for name in RESULTS if name not in TRAJECTORIES]
+
+
 def check_folder(folder: Path, overwrite: bool) -> None:
     """Refuse a folder that holds results, or is none.
 

@@ -106,6 +106,10 @@ def run_md(
             path = folder / output.TRAJECTORIES[0]
     if trajectory is not None and path is not None:
         TrajectoryFile.check(path)
+        if folder is not None and path.resolve() in output.own_files(folder):
+            raise ValueError(
+                f"trajectory {str(path)!r}: the run writes another file of that name; give another"
+            )
         if path.exists() and not overwrite:
             raise ValueError(f"trajectory {str(path)!r} exists: name another or overwrite it")
     run = _Run(working_copy(atoms, fix_com), settings, keep_velocities)

@@ -39,6 +39,7 @@ from .observables import COLUMNS
 from .restart import Progress, save_restart
 from .state import State
 from .system import System
+from .write_errors import naming
 
 
 def results(config: MDConfig) -> list[str]:
@@ -85,14 +86,14 @@ class RunFiles:
     ) -> None:
         self.folder, self.config = folder, config
         self.frames = 0 if progress is None else progress.frames
-        with _naming(folder, folder / LOG):
+        with naming(folder / LOG):
             self._log = LogFile(folder / LOG, None if progress is None else progress.log_bytes)
         self._trajectory: H5MDFile | AseFrames | None = None
         self._bytes = 0
         if config.trajectory:
             path = folder / config.trajectory
             kept = None if progress is None else progress.frames
-            with _naming(folder, path):
+            with naming(path):
                 if path.suffix == ".h5":
                     self._trajectory = H5MDFile(path, frame, kept, config.dtype)
                 else:
@@ -105,7 +106,7 @@ class RunFiles:
     def _writing(self, path: Path) -> Iterator[None]:
         """Gives up at the first file that cannot be written: nothing is to be held for later."""
         try:
-            with _naming(self.folder, path):
+            with naming(path):
                 yield
         except OSError:
             trajectory, self._trajectory = self._trajectory, None
@@ -215,22 +216,6 @@ class RunFiles:
         if not chosen.any():
             chosen[-1] = True
         return {k: v if k == "species" else v[chosen] for k, v in found.items()}
-
-
-@contextmanager
-def _naming(folder: Path, path: Path) -> Iterator[None]:
-    """Says which file could not be written, and what is to be done."""
-    try:
-        yield
-    except OSError as error:
-        if (folder / RESTART).is_file():
-            go_on = f"go on with: mlpot md --resume {folder}"
-        else:
-            go_on = "start the run anew with --overwrite"
-        raise OSError(
-            f"{str(path)!r} cannot be written: {error.strerror or error}. Mend that, e.g. make "
-            f"room on the disk, then {go_on}"
-        ) from error
 
 
 def to_host(found: dict[str, mx.array], reference: np.ndarray) -> dict[str, np.ndarray]:

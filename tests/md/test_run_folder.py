@@ -10,12 +10,14 @@ import sys
 
 import numpy as np
 import pytest
+from ase.build import bulk
+from ase.calculators.emt import EMT
 from ase.io import read
 from ase.io.trajectory import TrajectoryWriter
 from embedded_atoms import EmbeddedAtoms
 from sample_potentials import copper
 
-from mlpot.md import ase_bridge, launch, run_files
+from mlpot.md import ase_bridge, launch, run_files, run_md
 from mlpot.md.ase_bridge import AseFrames, read_frames, to_structure
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.folder_lock import folder_lock
@@ -306,3 +308,23 @@ def test_last_files_are_made_up_for(tmp_path, metal, monkeypatch, ensemble):
     np.testing.assert_array_equal(two["step"], one["step"])
     with pytest.raises(ValueError, match="reached its end"):
         launch.resume_run(out)
+
+
+def test_leftovers_of_a_kill_are_removed(tmp_path, metal):
+    start(tmp_path, trajectory="frames.traj")
+    (tmp_path / "summary.json").unlink()
+    left = [".frames.12.0123abcd.traj", ".restart.7.ffffffff.npz"]
+    for name in [*left, ".frames.mine.traj"]:
+        (tmp_path / name).write_bytes(b"half")
+    launch.resume_run(tmp_path)
+    assert not any((tmp_path / name).exists() for name in left)
+    assert (tmp_path / ".frames.mine.traj").exists()
+
+
+def test_a_trajectory_named_as_another_file_of_the_run(tmp_path):
+    atoms = bulk("Cu", cubic=True)
+    atoms.calc = EMT()
+    for name in ("final.extxyz", "last_good.extxyz"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        with pytest.raises(ValueError, match="the run writes another file of that name"):
+            run_md(atoms, out=tmp_path / "out", trajectory=tmp_path / "out" / ".." / "out" / name)
