@@ -16,6 +16,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
 import hypothesis
+import pytest
 from jaxtyping import install_import_hook
 
 # Every function of the package then checks its jaxtyping annotations, such as
@@ -27,3 +28,13 @@ hypothesis.settings.register_profile(
     "mlpot", derandomize=True, deadline=None, database=None, max_examples=50
 )
 hypothesis.settings.load_profile("mlpot")
+
+
+@pytest.fixture
+def unmeasured_kernels(monkeypatch):
+    """Kernels that no GPU has run yet are taken; what is not emulated runs on the CPU."""
+    import mlx.core as mx  # not before the variables above
+
+    monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")
+    with mx.stream(mx.cpu):
+        yield

@@ -9,20 +9,9 @@ from emulated_gpu import emulated_gpu
 
 from mlpot import graph
 
-pytestmark = pytest.mark.emulated
+pytestmark = [pytest.mark.emulated, pytest.mark.usefixtures("unmeasured_kernels")]
 
 CUTOFF, SKIN = 3.0, 0.6
-
-
-@pytest.fixture(autouse=True)
-def asked_for(monkeypatch):
-    monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu():
-    with mx.stream(mx.cpu):
-        yield
 
 
 def excesses(step: float, strain: float, dtype=mx.float32, bad: float | None = None):

@@ -14,20 +14,11 @@ from emulated_gpu import emulated_gpu
 
 from mlpot import graph
 
+pytestmark = pytest.mark.usefixtures("unmeasured_kernels")
+
 CUTOFF, SKIN = 3.0, 0.5
 RADIUS = CUTOFF + SKIN
 STEPS = ["pair_bins", "segment_starts", "pair_search", "pair_edges", "pair_reverse"]
-
-
-@pytest.fixture(autouse=True)
-def asked_for(monkeypatch):
-    monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu():
-    with mx.stream(mx.cpu):
-        yield
 
 
 def near_the_cutoff(rng: np.random.Generator):

@@ -13,23 +13,12 @@ from emulated_gpu import emulated_gpu
 from mlpot import md
 from mlpot.units import KB
 
-pytestmark = pytest.mark.emulated
+pytestmark = [pytest.mark.emulated, pytest.mark.usefixtures("unmeasured_kernels")]
 
 CELL = np.array([[9.0, 0.4, 0.0], [0.0, 8.0, 0.6], [0.5, 0.0, 10.0]])
 SIZES = {"one": [12], "equal": [5, 5], "unequal": [4, 1, 7]}
 #: Names of kernels but those of the forces and of sums over structures of different sizes.
 OWN = ("md_", "npt_", "verlet_", "rescale", "breathe", "langevin_")
-
-
-@pytest.fixture(autouse=True)
-def asked_for(monkeypatch):
-    monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu():
-    with mx.stream(mx.cpu):
-        yield
 
 
 def crystal(sizes, dtype):

@@ -46,12 +46,7 @@ def radial_convolution(
     Returns:
         One array for each target, with the shape of its role.
     """
-    index = [
-        *(edges.senders, edges.receivers, edges.receiver_ptr),
-        *(edges.sender_perm, edges.sender_ptr),
-        *([] if rows is None else [rows]),
-    ]
-    given = [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets]
+    given, index = _inputs(targets, arrays, edges, rows)
     return native_module().radial_convolution(
         native_plan(spec), "_".join(targets), [*given, *index], n_coefficients, n_rows
     )
@@ -84,17 +79,27 @@ def radial_changes(
         For each target the sum over ``changes`` of the gradient with this role replaced; without
         the target's own role.
     """
-    index = [
-        *(edges.senders, edges.receivers, edges.receiver_ptr),
-        *(edges.sender_perm, edges.sender_ptr),
-        *([] if rows is None else [rows]),
-    ]
-    given = [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets]
+    given, index = _inputs(targets, arrays, edges, rows)
     changed = [role for role in RADIAL_ROLES if role in changes]
     given += [changes[role] for role in changed]
     return native_module().radial_changes(
         native_plan(spec), "_".join(targets), changed, [*given, *index], n_coefficients, n_rows
     )
+
+
+def _inputs(
+    targets: tuple[str, ...],
+    arrays: Mapping[str, mx.array],
+    edges: EdgeIndex,
+    rows: mx.array | None,
+) -> tuple[list[mx.array], list[mx.array]]:
+    """What the kernels take: the roles that the targets need, and the integers."""
+    index = [
+        *(edges.senders, edges.receivers, edges.receiver_ptr),
+        *(edges.sender_perm, edges.sender_ptr),
+        *([] if rows is None else [rows]),
+    ]
+    return [arrays[role] for role in RADIAL_ROLES if len(targets) > 1 or role not in targets], index
 
 
 def share_passes(arrays: Sequence[mx.array]) -> list[mx.array]:
