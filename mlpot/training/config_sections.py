@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import pydantic
 from pydantic import BeforeValidator, Field
 
 from mlpot.config import StrictModel
@@ -66,6 +67,21 @@ class OptimizerSection(StrictModel):
     momentum: float = key(
         0.95, "muon: decay per step of the average gradient of matrices.", ge=0, lt=1
     )
+    adamw_lr: float | None = key(
+        None,
+        "muon: learning rate of AdamW for what is not a matrix, the largest one where it is "
+        "scheduled, with the schedule of lr; lr by default.",
+        gt=0,
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _rate_of_muon(self) -> OptimizerSection:
+        if self.adamw_lr is not None and self.name != "muon":
+            raise ValueError(
+                f"adamw_lr goes with the optimizer muon, not with {self.name}: leave it out, lr is "
+                "the rate of all parameters"
+            )
+        return self
 
 
 class SchedulerSection(StrictModel):

@@ -75,20 +75,25 @@ class BlockMuon(mlx.optimizers.AdamW):
 
     The weight of an equivariant linear map is flat, one matrix for each pair of irreps that it
     connects; each of these is a map of its own and is orthogonalised by itself. Updates have the
-    root mean square 0.2 of AdamW's, so both share a learning rate: J. Liu et al., "Muon is scalable
-    for LLM training", arXiv:2502.16982. The decay is decoupled.
+    root mean square 0.2 of AdamW's, so both may share a learning rate: J. Liu et al., "Muon is
+    scalable for LLM training", arXiv:2502.16982. The decay is decoupled.
 
     Args:
         blocks: matrices in flat weights, by the weight's name.
         momentum: decay per step of the average gradient.
+        adamw_share: learning rate of AdamW as a part of ``learning_rate``.
         options: of AdamW.
     """
 
     def __init__(
-        self, blocks: Mapping[str, Sequence[Block]], momentum: float, **options: Any
+        self,
+        blocks: Mapping[str, Sequence[Block]],
+        momentum: float,
+        adamw_share: float = 1.0,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.blocks, self.momentum = dict(blocks), momentum
+        self.blocks, self.momentum, self.adamw_share = dict(blocks), momentum, adamw_share
         self._layouts: dict[tuple[str, ...], kernels.MuonLayout] = {}
 
     def init(self, parameters: dict) -> None:
@@ -102,20 +107,29 @@ class BlockMuon(mlx.optimizers.AdamW):
     def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
         """Moved parameters, by name."""
         others = {name: g for name, g in gradients.items() if not self.blocks.get(name)}
+        rate = self.learning_rate
+        self.state["learning_rate"] = self._adamw_rate(rate)
         moved = super().apply_gradients(others, parameters)
+        self.state["learning_rate"] = rate
         inside = {name: g for name, g in gradients.items() if self.blocks.get(name)}
         directions = self._directions(inside)
         for name, direction in directions.items():
-            lr = self.learning_rate.astype(direction.dtype)
+            lr = rate.astype(direction.dtype)
             moved[name] = parameters[name] * (1 - lr * self.weight_decay) - lr * direction
         return moved
+
+    def _adamw_rate(self, rate: mx.array) -> mx.array:
+        return rate if self.adamw_share == 1.0 else rate * self.adamw_share
 
     def _layout(self, names: Sequence[str]) -> kernels.MuonLayout:
         key = tuple(names)
         if key not in self._layouts:
             pieces = [(k, *block) for k, name in enumerate(names) for block in self.blocks[name]]
             self._layouts[key] = kernels.MuonLayout(
-                len(names), tuple(kernels.Piece(*piece) for piece in pieces), self.momentum
+                len(names),
+                tuple(kernels.Piece(*piece) for piece in pieces),
+                self.momentum,
+                self.weight_decay,
             )
         return self._layouts[key]
 
@@ -133,7 +147,7 @@ class BlockMuon(mlx.optimizers.AdamW):
         rate = self.learning_rate.astype(mx.float32)
         options = kernels.AdamOptions(tuple(self.betas), self.eps, self.weight_decay, limit)
         numbers, state["step"], norm = kernels.step_numbers(
-            list(gradients.values()), self.step, rate, decay, options
+            list(gradients.values()), self.step, self._adamw_rate(rate), decay, options
         )
         others = {name: g for name, g in gradients.items() if not self.blocks.get(name)}
         moved, mixed = adam_by_kernels(state, others, parameters, averages, numbers)

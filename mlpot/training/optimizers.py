@@ -44,7 +44,8 @@ def make_optimizer(
             for name, parts in blocks.items()
             if "embedding" not in name and all(min(b.n_rows, b.n_columns) > 1 for b in parts)
         }
-        return BlockMuon(inner, section.momentum, weight_decay=decay, **options)
+        share = 1.0 if section.adamw_lr is None else section.adamw_lr / lr
+        return BlockMuon(inner, section.momentum, share, weight_decay=decay, **options)
     return AdamW(weight_decay=decay, **options) if section.name == "adamw" else Adam(**options)
 
 

@@ -129,6 +129,30 @@ def test_muon_treats_every_block_of_a_flat_weight_by_itself():
         np.testing.assert_allclose(found["v"], other["v"], rtol=1e-12)
 
 
+def test_muon_moves_the_rest_with_a_rate_of_its_own():
+    """A fixed part of the scheduled rate; matrices, and their decay, do not notice."""
+    blocks, rates = {"w": [Block(0, 3, 4)]}, [0.1, 0.05, 0.02]
+    start = {"w": numbers(9, 12), "v": numbers(10, 5)}
+    gradients = [{"w": numbers(11 + k, 12), "v": numbers(21 + k, 5)} for k in range(3)]
+    with mx.stream(mx.cpu):
+        own = make_optimizer(section("muon", adamw_lr=0.004), 0.1, blocks)
+        found = run(own, start, gradients, rates)
+        shared = run(make_optimizer(section("muon"), 0.1, blocks), start, gradients, rates)
+        adamw = make_optimizer(section("adamw"), 0.004, {})
+        rest = [{"v": gradient["v"]} for gradient in gradients]
+        other = run(adamw, {"v": start["v"]}, rest, [0.04 * rate for rate in rates])
+    for ours, theirs, alone in zip(found, shared, other, strict=True):
+        np.testing.assert_array_equal(ours["w"], theirs["w"])
+        np.testing.assert_allclose(ours["v"], alone["v"], rtol=1e-12)
+        assert np.abs(ours["v"] - theirs["v"]).max() > 0.01
+    assert float(np.array(own.state["learning_rate"])) == 0.02
+
+
+def test_adamw_lr_belongs_to_muon():
+    with pytest.raises(ValueError, match="adamw_lr goes with the optimizer muon, not with adam"):
+        section("adam", adamw_lr=0.01)
+
+
 def test_lion_has_its_own_decay():
     lion = make_optimizer(section("lion"), 0.1, {})
     assert list(lion.betas) == [0.9, 0.99]

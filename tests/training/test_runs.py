@@ -121,9 +121,13 @@ def test_resuming_is_exact_in_float64_and_on_a_plateau(folder, monkeypatch):
     assert final_arrays(folder / "run")["average.network.embedding.weight"].dtype == np.float64
 
 
-@pytest.mark.parametrize("optimizer", ["schedule_free", "muon", "lion"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [{"name": "schedule_free"}, {"name": "muon", "adamw_lr": 0.001}, {"name": "lion"}],
+    ids=lambda optimizer: optimizer["name"],
+)
 def test_resuming_is_exact_with_what_each_optimizer_keeps(folder, monkeypatch, optimizer):
-    keys = {"optimizer": {"name": optimizer}, "lr": 0.003, "accumulation_steps": 2}
+    keys = {"optimizer": optimizer, "lr": 0.003, "accumulation_steps": 2}
     keys |= {"batch_size": 2, "record_steps": "on", "max_num_epochs": 3}
     keys |= {"stages": [{"from_epoch": 2, "energy_weight": 100.0}]}
     training.train(load_config(write_config(folder, out=str(folder / "whole"), **keys)))

@@ -46,11 +46,13 @@ class MuonLayout:
         n_arrays: number of arrays.
         pieces: the matrices; they cover the arrays.
         momentum: decay of the average gradient.
+        weight_decay: decoupled decay of the parameters, times the learning rate.
     """
 
     n_arrays: int
     pieces: tuple[Piece, ...]
     momentum: float
+    weight_decay: float
     caches: dict = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -179,7 +181,7 @@ def _move(layout: MuonLayout, averaged: bool) -> tuple[list[str], list[str], str
     body = f"""
         {_PIECE}
         const int stack = stacks[piece], place = inside[piece];
-        const float kept = numbers[2];
+        const float kept = 1.0f - rate[0] * {literal(layout.weight_decay)};
         const float length = rate[0] * 0.2f * SQRT(float(n > m ? n : m));
         {_chain(n, statement)}
     """

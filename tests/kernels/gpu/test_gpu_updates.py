@@ -144,10 +144,10 @@ def muon_parameters() -> tuple[dict[str, mx.array], dict[str, list[Block]]]:
     return {n: random_array(s, seed=k) for k, (n, s) in enumerate(sizes.items())}, blocks
 
 
-@pytest.mark.parametrize("averaged", [True, False])
-def test_two_steps_of_muon(averaged):
+@pytest.mark.parametrize(("averaged", "adamw_lr"), [(True, None), (False, None), (True, 0.002)])
+def test_two_steps_of_muon(averaged, adamw_lr):
     parameters, blocks = muon_parameters()
-    section = OptimizerSection(name="muon", weight_decay=0.1)
+    section = OptimizerSection(name="muon", weight_decay=0.1, adamw_lr=adamw_lr)
     ours: Any = make_optimizer(section, 0.05, blocks)
     theirs: Any = make_optimizer(section, 0.05, blocks)
     found, wanted = dict(parameters), {key: to_float64(p) for key, p in parameters.items()}
