@@ -19,6 +19,22 @@ Ensemble = Literal[
 ]
 #: Ensembles of which a bath holds the temperature.
 THERMOSTATTED = ("langevin", "nose-hoover", "bussi", "npt", "npt-full", "npt-stochastic")
+#: Ensembles that use the time constant tau; those at constant pressure.
+WITH_TAU = ("nose-hoover", "bussi", "npt", "npt-full", "npt-stochastic")
+BAROSTATTED = ("npt", "npt-full", "npt-stochastic")
+#: fs; even caesium's fastest vibration takes twenty times as long.
+LONGEST_TIMESTEP = 50.0
+#: GPa; three times the pressure at the centre of the Earth.
+HIGHEST_PRESSURE = 1000.0
+
+
+def _possible_timestep(value: float | None) -> float | None:
+    if value is not None and value > LONGEST_TIMESTEP:
+        raise ValueError(
+            f"a time step may have {LONGEST_TIMESTEP:g} fs at most: give 0.5 fs where there is "
+            "hydrogen, 1 to 2 elsewhere, 5 for heavy metals"
+        )
+    return value
 
 
 class Stage(StrictModel):
@@ -52,6 +68,43 @@ class Stage(StrictModel):
         if any(end is not None and end <= 0 for end in ends):
             raise ValueError("a bath needs a temperature above 0 K")
         return value
+
+    _timestep = field_validator("timestep")(_possible_timestep)
+
+    @field_validator("pressure")
+    @classmethod
+    def _possible(cls, value):
+        if abs(value) > HIGHEST_PRESSURE:
+            raise ValueError(
+                f"a pressure may have {HIGHEST_PRESSURE:g} GPa at most, up or down; "
+                "1 GPa is 10 kbar, 1 bar 0.0001 GPa"
+            )
+        return value
+
+    def check_times(self, timestep: float) -> None:
+        """Refuse baths that are too quick for the time step.
+
+        Args:
+            timestep: fs, of the run.
+
+        Raises:
+            ValueError: a friction or time constant that cannot be integrated.
+        """
+        dt = self.timestep or timestep
+        if self.ensemble == "langevin" and self.friction * 1e-3 * dt >= 1:
+            raise ValueError(
+                f"stage {self.label!r}: friction {self.friction:g} /ps must be less than one "
+                f"inverse time step, {1e3 / dt:g} /ps; 1 to 10 are usual"
+            )
+        constants = ["tau"] * (self.ensemble in WITH_TAU)
+        constants += ["tau_pressure"] * (self.ensemble in BAROSTATTED)
+        for name in constants:
+            value, usual = getattr(self, name), Stage.model_fields[name].default
+            if value * 1e3 <= dt:
+                raise ValueError(
+                    f"stage {self.label!r}: {name} {value:g} ps is not longer than the time step, "
+                    f"{dt:g} fs: give {usual:g} ps, or ten time steps at least"
+                )
 
     @property
     def label(self) -> str:
@@ -162,6 +215,8 @@ class MDConfig(StrictModel):
     )
     cache_limit: float | None = Field(default=None, ge=0, description="of MLX's free memory, GB")
 
+    _timestep = field_validator("timestep")(_possible_timestep)
+
     @model_validator(mode="after")
     def _sensible(self):
         self._check_replicas()
@@ -172,12 +227,7 @@ class MDConfig(StrictModel):
             hottest = max(temperature) if isinstance(temperature, tuple) else temperature
             if stage.ensemble in THERMOSTATTED and hottest <= 0:
                 raise ValueError(f"stage {stage.label!r}: its bath needs a temperature above 0 K")
-            timestep = stage.timestep or self.timestep
-            if stage.ensemble == "langevin" and stage.friction * 1e-3 * timestep >= 1:
-                raise ValueError(
-                    f"stage {stage.label!r}: friction {stage.friction:g} /ps must be less than one "
-                    f"inverse time step, {1e3 / timestep:g} /ps"
-                )
+            stage.check_times(self.timestep)
             if hottest >= self.max_temperature:
                 raise ValueError(
                     f"temperature {hottest:g} K is not below max_temperature "

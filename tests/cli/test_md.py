@@ -92,10 +92,46 @@ def test_run_and_its_files(folder, tmp_path, ensemble):
         ({"trajectory": ".traj"}, "give a plain file name"),
         ({"seed": 99999999999999999999}, "seed: Input should be less than or equal to"),
         ({"ensemble": "langevin", "friction": 5000}, "must be less than one inverse time step"),
+        ({"timestep": -1}, "timestep: Input should be greater than 0 (got -1.0)"),
+        ({"timestep": "nan"}, "timestep: Input should be a finite number (got nan)"),
+        ({"timestep": 100}, "timestep: a time step may have 50 fs at most: give 0.5 fs where"),
+        ({"steps": -5}, "stages.0.steps: Input should be greater than or equal to 1 (got -5)"),
+        ({"temperature": -300}, "temperature: Input should be greater than or equal to 0 (got -3"),
+        ({"temperature": "inf"}, "temperature: Input should be a finite number (got inf)"),
+        ({"replicas": 0}, "replicas: Input should be greater than or equal to 1 (got 0)"),
+        ({"replicas": -2}, "replicas: Input should be greater than or equal to 1 (got -2)"),
+        ({"ensemble": "bussi", "tau": 0}, "stages.0.tau: Input should be greater than 0 (got 0.0)"),
+        ({"ensemble": "bussi", "tau": 1e-4}, "stage 'bussi': tau 0.0001 ps is not longer than the"),
+        ({"ensemble": "nose-hoover", "tau": 0.0002}, "ten time steps at least"),
+        ({"ensemble": "npt", "pressure": "nan"}, "stages.0.pressure: Input should be a finite"),
+        (
+            {"ensemble": "npt", "pressure": 101325},
+            "stages.0.pressure: a pressure may have 1000 GPa",
+        ),
+        ({"ensemble": "npt", "tau-pressure": 1e-4}, "give 1 ps, or ten time steps at least"),
     ],
 )
 def test_wrong_options(folder, capsys, tmp_path, changes, said):
     assert said in refused(capsys, words(folder, **{"out": tmp_path / "new", **changes}))
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("replicas: 1.5", "replicas: Input should be a valid integer"),
+        ("stages: [{timestep: 100}]", "stages.0.timestep: a time step may have 50 fs at most"),
+        ("stages: [{steps: 10.5}]", "stages.0.steps: Input should be a valid integer"),
+        ("stages: [{ensemble: bussi, timestep: 5, tau: 0.004}]", "tau 0.004 ps is not longer than"),
+        ("stages: [{ensemble: bussi, temperature: -5}]", "needs a temperature above 0 K (got -5)"),
+        ("stages: []", "stages: List should have at least 1 item"),
+        ("timestep: fast", "timestep: Input should be a valid number"),
+    ],
+)
+def test_wrong_values_in_a_file(folder, capsys, tmp_path, line, said):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"{{model: m.safetensors, struct: s.xyz, out: new, {line}}}")
+    assert said in refused(capsys, ["md", str(path)])
     assert not (tmp_path / "new").exists()
 
 
