@@ -11,7 +11,6 @@ evaluated by the run itself, once, at its end. WORK/accuracy.json has the time s
 from __future__ import annotations
 
 import argparse
-import csv
 import gzip
 import json
 import os
@@ -27,6 +26,7 @@ import yaml
 from benchmark.environment import describe
 
 from mlpot.files import atomic_write
+from mlpot.training.run_folder import read_rows
 
 MLPOT = [sys.executable, "-c", "from mlpot.cli.app import main; main()"]
 FILES = ("train_file", "valid_file", "test_file")
@@ -71,7 +71,7 @@ class Run:
 
     def rows(self) -> list[dict[str, str]]:
         path = self.folder / "metrics.csv"
-        return list(csv.DictReader(path.open())) if path.exists() else []
+        return read_rows(path) if path.exists() else []
 
     def finished(self) -> bool:
         return (self.folder / "report.html").exists()

@@ -18,6 +18,7 @@ _ERRORS = (
     ("energy_rmse", "energy RMSE [meV/atom]"),
     ("forces_rmse", "force RMSE [meV/Å]"),
     ("stress_rmse", "stress RMSE [meV/Å³]"),
+    ("hvps_rmse", "Hessian product RMSE [meV/Å²]"),
 )
 
 

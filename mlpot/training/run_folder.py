@@ -29,8 +29,34 @@ COLUMNS = (
     *("gradient_norm", "seconds"),
 )
 
+#: Units of errors, by what they are errors of.
+_UNITS = {"energy": "eV/atom", "forces": "eV/A", "stress": "eV/A^3", "hvps": "eV/A^2"}
+
 # Written by others into the folder of a run; an older run's must not be taken for a new one's.
 _OTHERS = ("errors.csv", "errors.json", "committee.json", "disagreement.csv", "wandb-id.txt")
+
+
+def head_of(column: str) -> str:
+    """The head of a column of ``metrics.csv``: its name, with the unit of what is an error."""
+    unit = _UNITS.get(column.partition("_")[2].partition("_")[0])
+    return f"{column} [{unit}]" if unit else column
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """The lines of a ``metrics.csv``, without those cut short by a crash.
+
+    Args:
+        path: the file; those of older versions have no units.
+
+    Returns:
+        Texts by the names of `COLUMNS`.
+    """
+    with open(path, newline="", encoding="utf-8") as file:
+        return [
+            {head.partition(" ")[0]: text for head, text in row.items()}
+            for row in csv.DictReader(file)
+            if None not in {*row, *row.values()}
+        ]
 
 
 class RunFolder:
@@ -84,7 +110,7 @@ class RunFolder:
         for file in self.files():
             file.unlink(missing_ok=True)
         with open(self.metrics, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerow(COLUMNS)
+            csv.writer(file, lineterminator="\n").writerow(map(head_of, COLUMNS))
 
     def remove_leftovers(self) -> None:
         """Remove what processes were writing when they were killed."""
@@ -109,7 +135,7 @@ class RunFolder:
             json.dump(dict(plain), file, indent=1)
 
     def add_metrics(self, row: Mapping[str, float | None]) -> None:
-        """Append the line of an epoch to ``metrics.csv``."""
+        """Append the line of an epoch to ``metrics.csv``; errors in eV and Angstrom."""
         if not self.writes:
             return
         with open(self.metrics, "a", newline="", encoding="utf-8") as file:
@@ -119,24 +145,18 @@ class RunFolder:
         """The lines of ``metrics.csv``; empty fields are None."""
         if not self.metrics.exists():
             return []
-        with open(self.metrics, newline="", encoding="utf-8") as file:
-            return [
-                {name: float(text) if text else None for name, text in row.items()}
-                for row in csv.DictReader(file)
-                if None not in row.values()  # a line cut short by a crash
-            ]
+        return [
+            {name: float(text) if text else None for name, text in row.items()}
+            for row in read_rows(self.metrics)
+        ]
 
     def forget_metrics_after(self, epoch: int) -> None:
         """Drop lines written after the checkpoint from which a run goes on."""
         if not self.writes:
             return
-        rows: list[dict[str, str]] = []
-        if self.metrics.exists():
-            with open(self.metrics, newline="", encoding="utf-8") as file:
-                # Lines that a crash cut short are dropped, too.
-                rows = [row for row in csv.DictReader(file) if None not in {*row, *row.values()}]
+        rows = read_rows(self.metrics) if self.metrics.exists() else []
         with atomic_write(self.metrics, "w") as file:
-            # Older versions had fewer columns.
+            # Older versions had fewer columns, and no units.
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
+            writer.writerow({column: head_of(column) for column in COLUMNS})
             writer.writerows(row for row in rows if int(row["epoch"]) <= epoch)

@@ -10,18 +10,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINES = 20  # about as many in a run
+#: Of a row: the head of the column, the unit, and the factor from eV to it.
 _COLUMNS = {
-    "train_loss": 1.0,
-    "valid_loss": 1.0,
-    "valid_energy_rmse": 1e3,
-    "valid_forces_rmse": 1e3,
-    "valid_stress_rmse": 1e3,
-    "lr": 1.0,
+    "train_loss": ("train loss", "", 1.0),
+    "valid_loss": ("valid", "", 1.0),
+    "valid_energy_rmse": ("energy", "meV/atom", 1e3),
+    "valid_forces_rmse": ("forces", "meV/Å", 1e3),
+    "valid_stress_rmse": ("stress", "meV/Å³", 1e3),
+    "valid_hvps_rmse": ("Hessian", "meV/Å²", 1e3),
+    "lr": ("rate", "", 1.0),
 }
-_NAMES = ("train loss", "valid", "energy", "forces", "stress", "rate")
-_HEAD = " epoch" + "".join(f"{name:>10}" if i else f" {name}" for i, name in enumerate(_NAMES))
-_HEAD += "     left"
-_UNITS = f"{'':26}{'meV/atom':>10}{'meV/Å':>10}{'meV/Å³':>10}   (RMSE; * best)"
 
 
 class ProgressView:
@@ -50,7 +48,7 @@ class ProgressView:
         self.n_steps, self.done, self.first = n_epochs * steps_per_epoch, done, done
         self.every = max(1, n_epochs // _LINES)
         self.began = time.monotonic()
-        self.told = False
+        self.columns: list[str] = []
         #: Called with the numbers of each epoch.
         self.listeners: list[Callable[[Mapping[str, float | None]], None]] = []
         self.bar = Progress(
@@ -104,13 +102,18 @@ class ProgressView:
         epoch = int(row["epoch"] or 0)
         if epoch % self.every and epoch not in (1, self.n_epochs):
             return
-        if not self.told:
-            self.told = True
-            self._print(_HEAD)
-            self._print(_UNITS)
-        cells = [f"{epoch:6d}"]
-        for name, factor in _COLUMNS.items():
-            value = row.get(name)
+        if not self.columns:
+            # Products of the Hessian are rare; what has no labels would only take space.
+            products = row.get("valid_hvps_rmse") is not None
+            self.columns = [name for name in _COLUMNS if products or "hvps" not in name]
+            shown = [_COLUMNS[name] for name in self.columns]
+            heads = "".join(f"{head:>{11 - bool(k)}}" for k, (head, _, _) in enumerate(shown))
+            self._print(f" epoch{heads}     left")
+            units = "".join(f"{unit:>10}" for _, unit, _ in shown[2:-1])
+            self._print(f"{'':26} {units}   (RMSE; * best)")
+        cells = [f"{epoch:6d} "]
+        for name in self.columns:
+            value, factor = row.get(name), _COLUMNS[name][2]
             cells.append(f"{'-' if value is None else f'{factor * value:.3g}':>10}")
         cells.append(f"{_duration(self._left()):>9}")
         self._print("".join(cells) + (" *" if better else ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 
@@ -17,6 +16,7 @@ from training_runs import write_config
 
 from mlpot import datasets
 from mlpot.cli import app
+from mlpot.training.run_folder import read_rows
 from mlpot.units import GPA
 
 KBAR = 0.1 * GPA
@@ -37,8 +37,7 @@ def train(capsys, folder, file: str, out: str = "run", **changes) -> tuple[int, 
 
 
 def first_row(folder, out: str = "run") -> dict[str, str]:
-    with open(folder / out / "metrics.csv", newline="", encoding="utf-8") as file:
-        row = next(csv.DictReader(file))
+    row = read_rows(folder / out / "metrics.csv")[0]
     del row["seconds"]
     return row
 

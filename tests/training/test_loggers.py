@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import warnings
 
@@ -13,11 +12,11 @@ from mlpot import training
 from mlpot.training import load_config
 from mlpot.training.config_sections import LoggingSection
 from mlpot.training.loggers import Loggers, check_loggers
+from mlpot.training.run_folder import read_rows
 
 
 def metrics(folder) -> list[dict[str, float]]:
-    with open(folder / "metrics.csv", newline="", encoding="utf-8") as file:
-        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+    return [{k: float(v) for k, v in r.items() if v} for r in read_rows(folder / "metrics.csv")]
 
 
 def scalars(folder) -> dict[str, dict[int, float]]:

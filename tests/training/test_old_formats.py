@@ -17,7 +17,7 @@ import pytest
 
 import mlpot
 from mlpot import derivatives, graph, training
-from mlpot.training.run_folder import COLUMNS
+from mlpot.training.run_folder import COLUMNS, read_rows
 
 #: What the old version said about the molecule below.
 ENERGY = -11.002131384098902
@@ -43,7 +43,7 @@ def test_a_run_goes_on(tmp_path):
         mx.save_safetensors(str(run / f"{name}.safetensors"), arrays, moved)
     found = training.resume(run)
     assert found.reason == "3 epochs done"
-    expected, own = rows(FIXTURE / "expected.csv"), rows(run / "metrics.csv")
+    expected, own = rows(FIXTURE / "expected.csv"), read_rows(run / "metrics.csv")
     assert [row["epoch"] for row in own] == ["1", "2", "3"]
     assert tuple(own[0]) == COLUMNS
     for one, other in zip(own, expected, strict=True):
