@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .stopping import stopping
 from .triples import integers
 
 
@@ -48,20 +49,21 @@ def anharmonic(
     counts = None if mesh is None else integers(mesh, "--mesh")
     atoms = workflows.read_structure(struct)
     console = Console()
-    result = workflows.anharmonic(
-        atoms,
-        MLPotCalculator(model, dtype="float64"),
-        repetitions,
-        relax,
-        mesh=counts,
-        fmax=fmax,
-        chunk=chunk,
-        out=out,
-        name=name or struct.stem,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    with stopping(f"the same command goes on with what is kept in {out}"):
+        result = workflows.anharmonic(
+            atoms,
+            MLPotCalculator(model, dtype="float64"),
+            repetitions,
+            relax,
+            mesh=counts,
+            fmax=fmax,
+            chunk=chunk,
+            out=out,
+            name=name or struct.stem,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
     console.print("Written:")
     for path in result.files.values():
         console.print(f"  {path}", highlight=False, soft_wrap=True)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .stopping import stopping
+
 
 def elastic(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -38,16 +40,17 @@ def elastic(
 
     atoms = workflows.read_structure(struct)
     console = Console()
-    workflows.elastic(
-        atoms,
-        MLPotCalculator(model, dtype="float64"),
-        relax,
-        method=method,
-        fmax=fmax,
-        out=out,
-        name=name or struct.stem,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    with stopping("nothing is written"):
+        workflows.elastic(
+            atoms,
+            MLPotCalculator(model, dtype="float64"),
+            relax,
+            method=method,
+            fmax=fmax,
+            out=out,
+            name=name or struct.stem,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
     console.print(f"Written to {out}", highlight=False, soft_wrap=True)

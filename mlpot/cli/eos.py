@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .stopping import stopping
 
 
 def eos(
@@ -39,17 +40,18 @@ def eos(
 
     atoms = workflows.read_structure(struct)
     console = Console()
-    workflows.eos(
-        atoms,
-        potential_of(model, d3, dtype="float64"),
-        span=span,
-        points=points,
-        relax=relax,
-        fmax=fmax,
-        out=out,
-        name=name or struct.stem,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    with stopping("nothing is written"):
+        workflows.eos(
+            atoms,
+            potential_of(model, d3, dtype="float64"),
+            span=span,
+            points=points,
+            relax=relax,
+            fmax=fmax,
+            out=out,
+            name=name or struct.stem,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
     console.print(f"Written to {out}", highlight=False, soft_wrap=True)

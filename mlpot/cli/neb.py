@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .stopping import stopping
 
 
 def neb(
@@ -45,21 +46,22 @@ def neb(
         raise ValueError(f"dtype is {dtype!r}: give float32 or float64")
     first, last = workflows.read_structure(initial), workflows.read_structure(final)
     console = Console()
-    band = workflows.neb(
-        first,
-        last,
-        potential_of(model, d3, dtype=dtype),
-        images,
-        climb=climb,
-        relax_ends=relax_ends,
-        fmax=fmax,
-        steps=steps,
-        out=out,
-        name=name,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    with stopping(f"the same command goes on with what is kept in {out}"):
+        band = workflows.neb(
+            first,
+            last,
+            potential_of(model, d3, dtype=dtype),
+            images,
+            climb=climb,
+            relax_ends=relax_ends,
+            fmax=fmax,
+            steps=steps,
+            out=out,
+            name=name,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
     console.print(f"Written to {out}", highlight=False, soft_wrap=True)
     if not band.converged:
         raise ValueError(f"fmax {fmax:g} was not reached: give more --steps than {steps}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .stopping import stopping
 from .triples import integers
 
 
@@ -65,23 +66,24 @@ def phonons(
     counts = integers(mesh, "--mesh")
     atoms = workflows.read_structure(struct)
     console = Console()
-    result = workflows.phonons(
-        atoms,
-        potential_of(model, d3, dtype="float64"),
-        repetitions,
-        method,
-        relax,
-        counts,
-        fmax=fmax,
-        chunk=chunk,
-        born=born,
-        grueneisen=grueneisen,
-        out=out,
-        name=name or struct.stem,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    with stopping(f"the same command goes on with what is kept in {out}"):
+        result = workflows.phonons(
+            atoms,
+            potential_of(model, d3, dtype="float64"),
+            repetitions,
+            method,
+            relax,
+            counts,
+            fmax=fmax,
+            chunk=chunk,
+            born=born,
+            grueneisen=grueneisen,
+            out=out,
+            name=name or struct.stem,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
     console.print("Written:")
     for path in result.files.values():
         console.print(f"  {path}", highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .stopping import command, leave
 
 
 def relax(
@@ -40,6 +41,7 @@ def relax(
 
     Several structures are relaxed together in one batch and written into one file,
     in order; with --cell, --symmetry or --d3, or a committee, one after the other.
+    Ctrl-C or SIGTERM stops it after the step under way; it then says how to go on.
     """
     from rich.console import Console
 
@@ -55,20 +57,32 @@ def relax(
     found = [atoms for path in struct for atoms in read_structures(path, every=frames)]
     calc = potential_of(model, d3, dtype=dtype)
     console = Console()
-    if several and not (cell or symmetry or d3 or len(calc.members) > 1):
-        results = workflows.relax_batch(found, calc, fmax, steps, console)
-    else:
-        results = [
-            workflows.relax_and_report(atoms, calc, fmax, cell, steps, symmetry, console)
-            for atoms in found
-        ]
-    relaxed = [atoms for atoms, _ in results]
+    results, stop = [], None
+    try:
+        if several and not (cell or symmetry or d3 or len(calc.members) > 1):
+            results = workflows.relax_batch(found, calc, fmax, steps, console)
+        else:
+            for atoms in found:
+                results += [
+                    workflows.relax_and_report(atoms, calc, fmax, cell, steps, symmetry, console)
+                ]
+    except workflows.Stopped as error:
+        results, stop = [*results, *error.reached], error
+    # Structures whose turn had not come are written as they were.
+    relaxed = [atoms for atoms, _ in results] + found[len(results) :]
     workflows.write_structure(target, relaxed if several else relaxed[0], overwrite)
     for number, (atoms, report) in enumerate(results):
         name = f"{number} {atoms.get_chemical_formula()}: " if several else ""
         console.print(f"{name}{report}.", highlight=False)
     console.print(f"Written to {target}", highlight=False, soft_wrap=True)
-    left = sum(not report.converged for _, report in results)
+    left = sum(not report.converged for _, report in results) + len(found) - len(results)
+    if stop is not None and left:
+        options = [("--model", model), ("--struct", target), ("--frames", several)]
+        options += [("--out", target), ("--overwrite", True), ("--fmax", fmax), ("--cell", cell)]
+        options += [("--symmetry", symmetry), ("--steps", steps), ("--dtype", dtype), ("--d3", d3)]
+        leave(stop, f"what was reached is written; go on with\n  {command('relax', options)}")
+    if stop is not None:
+        leave(stop, "all was done")
     if left:
         which = f" by {left} of {len(results)} structures" if several else ""
         raise ValueError(f"fmax {fmax:g} was not reached{which}: give more --steps than {steps}")

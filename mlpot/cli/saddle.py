@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .stopping import command, leave
+
 
 def saddle(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -35,7 +37,7 @@ def saddle(
 
     Writes NAME-saddle.extxyz, NAME-mode.extxyz (an animation), NAME-minima.extxyz
     (both ways down), NAME-saddle.json and a picture; what was reached is written
-    in any case.
+    in any case, also when Ctrl-C or SIGTERM stops it, which then says how to go on.
     """
     from rich.console import Console
 
@@ -45,21 +47,30 @@ def saddle(
     atoms = workflows.read_structure(struct)
     goal = None if towards is None else workflows.read_structure(towards)
     console = Console()
-    result = workflows.saddle(
-        atoms,
-        MLPotCalculator(model, dtype="float64"),
-        towards=goal,
-        fmax=fmax,
-        steps=steps,
-        max_step=max_step,
-        connect=connect,
-        seed=seed,
-        out=out,
-        name=name or struct.stem,
-        plot=plot,
-        overwrite=overwrite,
-        console=console,
-    )
+    name = name or struct.stem
+    try:
+        result = workflows.saddle(
+            atoms,
+            MLPotCalculator(model, dtype="float64"),
+            towards=goal,
+            fmax=fmax,
+            steps=steps,
+            max_step=max_step,
+            connect=connect,
+            seed=seed,
+            out=out,
+            name=name,
+            plot=plot,
+            overwrite=overwrite,
+            console=console,
+        )
+    except workflows.Stopped as stop:
+        reached = out / f"{name}-saddle.extxyz"
+        options = [("--model", model), ("--struct", reached), ("--towards", towards)]
+        options += [("--fmax", fmax), ("--steps", steps), ("--max-step", max_step)]
+        options += [("--no-connect", not connect), ("--seed", seed), ("--out", out)]
+        options += [("--name", name), ("--no-plot", not plot), ("--overwrite", True)]
+        leave(stop, f"what was reached is written; go on with\n  {command('saddle', options)}")
     console.print(f"Written to {out}", highlight=False, soft_wrap=True)
     if not result.converged:
         raise ValueError(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .stopping import stopping
+
 
 def vibrations(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -42,16 +44,17 @@ def vibrations(
 
     atoms = workflows.read_structure(struct)
     console = Console()
-    result = workflows.vibrations(
-        atoms,
-        MLPotCalculator(model, dtype="float64"),
-        relax,
-        temperature=temperature,
-        pressure=pressure,
-        symmetry_number=symmetry_number,
-        spin=spin,
-        fmax=fmax,
-        console=console,
-    )
+    with stopping("nothing is written"):
+        result = workflows.vibrations(
+            atoms,
+            MLPotCalculator(model, dtype="float64"),
+            relax,
+            temperature=temperature,
+            pressure=pressure,
+            symmetry_number=symmetry_number,
+            spin=spin,
+            fmax=fmax,
+            console=console,
+        )
     paths = result.write(out, name or struct.stem, plot, overwrite)
     console.print("Written:", *(f"  {path}" for path in paths.values()), sep="\n", soft_wrap=True)

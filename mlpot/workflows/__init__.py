@@ -6,12 +6,14 @@ from .batch_relaxation import relax_batch
 from .elastic import elastic
 from .elastic_result import Elastic, Moduli, moduli
 from .eos import EquationOfState, eos
-from .neb import Band, neb
+from .neb import neb
+from .neb_result import Band
 from .phonon_result import ImaginaryMode, Phonons
 from .phonon_workflow import phonons
 from .relaxation import RelaxationReport, relax, relax_and_report
 from .saddle import saddle
 from .saddle_result import Saddle
+from .stopping import Stopped
 from .structures import read_structure, write_structure
 from .vibration_result import Thermochemistry, Vibrations
 from .vibrations import vibrations
@@ -26,6 +28,7 @@ __all__ = [
     "Phonons",
     "RelaxationReport",
     "Saddle",
+    "Stopped",
     "Thermochemistry",
     "Vibrations",
     "anharmonic",

@@ -15,6 +15,7 @@ from rich.console import Console
 from mlpot.calculators import MLPotCalculator
 
 from .anharmonic_result import Anharmonic, output_paths
+from .checks import check_chunk
 from .kept_forces import KeptForces
 from .outputs import check_outputs
 from .phonopy_bridge import make_phono3py, require_phonopy, supercell_matrix, to_ase
@@ -80,6 +81,7 @@ def anharmonic(
         ImportError: phono3py is not installed.
     """
     matrix = supercell_matrix(supercell)
+    check_chunk(chunk)
     _check(atoms, calc, mesh, temperatures)
     require_phonopy("phono3py")
     name = name or atoms.get_chemical_formula()
@@ -105,7 +107,7 @@ def anharmonic(
     path = None if out is None else Path(out) / f"{name}-third-order.npz"
     third, kept = _third_order(phono3py, primitive, large, calc, chunk, console, path)
     if np.abs(third).max() < _NOTHING:
-        kept.finish()
+        kept.remove()
         raise _too_small(len(large), supercell)
     drift = float(np.abs(third.sum(axis=2)).max())
     phono3py.fc3 = third
@@ -123,7 +125,7 @@ def anharmonic(
         console.print(result.table(), highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
-    kept.finish()
+    kept.remove()
     return result
 
 
@@ -149,7 +151,7 @@ def _third_order(
     total = 3 * n_atoms * len(moves)
     if len(kept.forces):
         console.print(f"{len(kept.forces)} of {total} third derivatives were computed before.")
-    with bar(console, f"third derivatives, {n_atoms} atoms", total) as progress:
+    with bar(console, f"third derivatives, {n_atoms} atoms", total) as progress, kept:
         while (done := len(kept.forces)) < total:
             move, column = divmod(done, 3 * n_atoms)
             part = unit_vectors[column : column + chunk]

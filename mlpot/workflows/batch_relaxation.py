@@ -13,13 +13,16 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from ase.constraints import FixAtoms
 from rich.console import Console
 
+from mlpot._signals import SignalWatch
 from mlpot.calculators import MLPotCalculator
 from mlpot.md import State, System, fire, initial_state
 from mlpot.md.engine import Engine, make_pairs
 from mlpot.models import Potential
 
+from .checks import check_count, check_positive
 from .precision import check_elements
 from .relaxation import RelaxationReport
+from .stopping import Stopped
 
 #: Steps between two looks at which structures are done.
 _BLOCK = 10
@@ -54,12 +57,13 @@ def relax_batch(
     Raises:
         ValueError: no structures, bad arguments, unknown elements, or energies that are not
             finite.
+        Stopped: SIGINT or SIGTERM came; ``reached`` is what would be returned.
     """
     potential = _one_potential(calc)
     if not structures:
         raise ValueError("there are no structures to relax")
-    if not fmax > 0 or steps < 1:
-        raise ValueError(f"fmax is {fmax} and steps is {steps}; both must be above 0")
+    check_positive("eV/Angstrom", fmax=fmax)
+    check_count("steps", steps)
     for atoms in structures:
         check_elements(atoms, calc)
     potential.check_elements({int(z) for atoms in structures for z in atoms.numbers})
@@ -67,8 +71,8 @@ def relax_batch(
     with mx.stream(mx.cpu) if double else contextlib.nullcontext():
         batch = _Batch(structures, potential, fmax)
         show = contextlib.nullcontext() if console is None else console.status("relaxing")
-        with show as status:
-            while batch.going and batch.steps < steps:
+        with show as status, SignalWatch() as watch:
+            while batch.going and batch.steps < steps and not watch.received:
                 batch.advance(min(_BLOCK, steps - batch.steps))
                 if status is not None:
                     status.update(
@@ -76,7 +80,10 @@ def relax_batch(
                         f"{len(batch.going)} of {len(structures)} structures left"
                     )
         batch.finish_rest()
-    return [batch.finished[k] for k in range(len(structures))]
+    found = [batch.finished[k] for k in range(len(structures))]
+    if watch.received:
+        raise Stopped(watch.received, found)
+    return found
 
 
 def _one_potential(calc: MLPotCalculator | Potential) -> Potential:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from mlpot.units import GPA
 
+from .checks import check_positive
 from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .progress import bar
@@ -45,6 +46,12 @@ class EquationOfState:
     residual: float
     formula: str
     n_atoms: int
+
+    @property
+    def near_edge(self) -> bool:
+        """Whether fewer than two volumes are smaller than that of the minimum, or larger."""
+        volumes = np.sort(self.volumes)
+        return not volumes[1] <= self.volume <= volumes[-2]
 
     def curve(self, volumes) -> np.ndarray:
         """Energies of the fit, eV."""
@@ -93,6 +100,7 @@ class EquationOfState:
             "B0_prime": self.derivative,
             "residual_eV": self.residual,
             "n_atoms": self.n_atoms,
+            "minimum_near_edge": self.near_edge,
         }
         write_numbers(paths, data, lambda path: _draw(self, path, name))
         return paths
@@ -140,6 +148,7 @@ def eos(
         raise ValueError(f"span is {span}; give a part of the volume such as 0.06")
     if points < 5:
         raise ValueError(f"points is {points}; the fit has four parameters: give at least 5")
+    check_positive("eV/Angstrom", fmax=fmax)
     check_elements(atoms, calc)
     if not atoms.pbc.all():
         raise ValueError(
@@ -165,9 +174,20 @@ def eos(
             progress(done, points)
     result = fit(np.array(volumes), np.array(energies), atoms)
     console.print(str(result), highlight=False)
+    if result.near_edge:
+        console.print(f"[yellow]{_near_edge(result, span)}[/yellow]", highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
     return result
+
+
+def _near_edge(result: EquationOfState, span: float) -> str:
+    side = "smallest" if result.volume < result.volumes.mean() else "largest"
+    return (
+        f"The minimum lies near the {side} of the volumes ({result.volumes.min():.2f} to "
+        f"{result.volumes.max():.2f} Å^3), with one point beyond it: relax "
+        f"the cell first (mlpot relax --cell), or give a wider span (--span) than {span:g}."
+    )
 
 
 def birch_murnaghan(v, e0: float, v0: float, b0: float, derivative: float):
@@ -197,7 +217,7 @@ def fit(volumes: np.ndarray, energies: np.ndarray, atoms: Atoms) -> EquationOfSt
     if not inside:
         raise ValueError(
             f"the energy has no minimum between {volumes.min():.2f} and {volumes.max():.2f} "
-            "Å^3: relax the cell first, or give a wider span"
+            "Å^3: relax the cell first (mlpot relax --cell), or give a wider span (--span)"
         )
     place = inside[0]
     t = (place - middle) / width

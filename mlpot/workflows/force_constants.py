@@ -43,16 +43,17 @@ def linear_forces(
     """
     kept = kept or KeptForces(None, calc, supercell, displacements)
     wanted = len(displacements)
-    while (done := len(kept.forces)) < wanted:
-        part = displacements[done : done + _TOGETHER]
-        found = calc.get_hvps(
-            supercell,
-            part,
-            chunk=chunk,
-            progress=lambda n, _, done=done: progress(done + n, wanted),
-        )
-        kept.add(-found)
-    return kept.finish()
+    with kept:
+        while (done := len(kept.forces)) < wanted:
+            part = displacements[done : done + _TOGETHER]
+            found = calc.get_hvps(
+                supercell,
+                part,
+                chunk=chunk,
+                progress=lambda n, _, done=done: progress(done + n, wanted),
+            )
+            kept.add(-found)
+    return kept.forces
 
 
 def displaced_forces(
@@ -74,12 +75,13 @@ def displaced_forces(
     """
     moved = np.array([s.positions for s in supercells])
     kept = kept or KeptForces(None, calc, supercells[0], moved)
-    while (done := len(kept.forces)) < len(supercells):
-        atoms = supercells[done]
-        atoms.calc = calc
-        kept.add(np.asarray(atoms.get_forces(), dtype=np.float64)[None])
-        progress(done + 1, len(supercells))
-    return kept.finish()
+    with kept:
+        while (done := len(kept.forces)) < len(supercells):
+            atoms = supercells[done]
+            atoms.calc = calc
+            kept.add(np.asarray(atoms.get_forces(), dtype=np.float64)[None])
+            progress(done + 1, len(supercells))
+    return kept.forces
 
 
 def sum_rule_violation(force_constants: Float[np.ndarray, "n_rows n_supercell 3 3"]) -> float:

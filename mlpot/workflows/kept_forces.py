@@ -70,8 +70,9 @@ class KeptArrays:
 class KeptForces:
     """The forces of the first displacements of a list, in a file while the rest is computed.
 
-    The file is used again only for the same structure, displacements and potential; it is removed
-    at the end.
+    The file is used again only for the same structure, displacements and potential. Forces are
+    added in a ``with`` block, at whose end, or interruption, all are written; `remove` takes the
+    file away when what follows from the forces has been written.
 
     Args:
         path: the file; None keeps nothing.
@@ -95,10 +96,17 @@ class KeptForces:
         self.forces = np.concatenate([self.forces, forces])
         self._kept.keep(forces=self.forces)
 
-    def finish(self) -> Float64[np.ndarray, "n_displacements n_atoms 3"]:
-        """All forces; the file is no longer needed."""
+    def __enter__(self) -> KeptForces:
+        return self
+
+    def __exit__(self, *_) -> None:
+        """Writes what is known, whether all of it or what there was when it was stopped."""
+        if len(self.forces):
+            self._kept.keep(at_once=True, forces=self.forces)
+
+    def remove(self) -> None:
+        """The calculation has ended: the file is no longer needed."""
         self._kept.remove()
-        return self.forces
 
 
 def mark_of(calc: Any, structures: Sequence[Atoms], *arrays: np.ndarray) -> str:

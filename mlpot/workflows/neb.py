@@ -6,100 +6,30 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ase import Atoms
-from jaxtyping import Float64
+from ase.build import minimize_rotation_and_translation
+from ase.constraints import FixAtoms
 from rich.console import Console
 
+from mlpot._signals import SignalWatch
 from mlpot.calculators import CalculatorBatch, MLPotCalculator
 
+from .checks import check_count, check_positive
 from .kept_forces import KeptArrays, mark_of
-from .outputs import check_outputs, named_paths, write_numbers
+from .neb_result import Band, output_paths
+from .outputs import check_outputs
 from .precision import check_elements
 from .relaxation import relax_and_report
-from .structures import write_frames
+from .stopping import Stopped
 
-
-@dataclass(frozen=True)
-class Band:
-    """Result of `neb`.
-
-    Args:
-        images: from the first to the last structure, with energies and forces.
-        energies: (n_images,), eV.
-        distances: (n_images,), along the path, Angstrom.
-        converged: whether fmax was reached.
-        steps: steps taken.
-        fmax: largest force on the band, eV/Angstrom.
-        climbing: whether the highest image climbed to the saddle point.
-    """
-
-    images: list[Atoms]
-    energies: Float64[np.ndarray, " n_images"]
-    distances: Float64[np.ndarray, " n_images"]
-    converged: bool
-    steps: int
-    fmax: float
-    climbing: bool
-
-    @property
-    def barrier(self) -> float:
-        """Highest energy above that of the first image, eV."""
-        return float(self.energies.max() - self.energies[0])
-
-    @property
-    def reverse_barrier(self) -> float:
-        """Highest energy above that of the last image, eV."""
-        return float(self.energies.max() - self.energies[-1])
-
-    def __str__(self) -> str:
-        """One line for people."""
-        state = "converged" if self.converged else "NOT converged"
-        return (
-            f"{state} after {self.steps} steps (fmax {self.fmax:.1e} eV/Å): barrier "
-            f"{self.barrier:.4f} eV forwards, {self.reverse_barrier:.4f} eV backwards"
-        )
-
-    def write(
-        self,
-        folder: str | os.PathLike[str],
-        name: str = "neb",
-        plot: bool = True,
-        overwrite: bool = False,
-    ) -> dict[str, Path]:
-        """Write the path as extended XYZ, its energies as JSON and a picture.
-
-        Args:
-            folder: made where it does not exist.
-            name: what file names begin with.
-            plot: whether the picture is drawn.
-            overwrite: whether existing files are replaced.
-
-        Returns:
-            The paths by "path", "json", "png", "svg".
-
-        Raises:
-            ValueError: a file exists and ``overwrite`` is False.
-        """
-        paths = output_paths(folder, name, plot)
-        check_outputs(paths.values(), overwrite)
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_frames(paths["path"], self.images)
-        data = {
-            "energies_eV": self.energies.tolist(),
-            "distances_angstrom": self.distances.tolist(),
-            "barrier_eV": self.barrier,
-            "reverse_barrier_eV": self.reverse_barrier,
-            "converged": self.converged,
-            "fmax_eV_per_angstrom": self.fmax,
-            "climbing": self.climbing,
-        }
-        write_numbers(paths, data, lambda path: _draw(self, path, name))
-        return paths
+#: Structures whose atoms lie within this (Angstrom) are the same.
+_SAME = 1e-3
+#: The same for relaxed ones, which end where their forces are small.
+_SAME_MINIMUM = 0.02
 
 
 def neb(
@@ -146,7 +76,9 @@ def neb(
         The band; see ``converged``.
 
     Raises:
-        ValueError: different atoms or cells, bad numbers, unknown elements, or files that exist.
+        ValueError: different atoms or cells, two structures that are the same (or relax to the
+            same one), bad numbers, unknown elements, or files that exist.
+        Stopped: SIGINT or SIGTERM came; with ``out`` the band is kept.
     """
     from ase.calculators.singlepoint import SinglePointCalculator
     from ase.mep import NEB
@@ -156,13 +88,15 @@ def neb(
     if out is not None:
         check_outputs(output_paths(out, name, plot).values(), overwrite)
     console = Console() if console is None else console
-    ends = []
+    ends: list[Atoms] = []
     for label, end in (("first", initial), ("last", final)):
         moved = end.copy()
         if relax_ends:
             moved, report = relax_and_report(moved, calc, fmax / 3, False, steps, False, console)
             console.print(f"{label} structure {report}.", highlight=False)
         ends.append(moved)
+    if relax_ends:
+        _check_apart(ends[0], ends[1], _SAME_MINIMUM, "relax to the same minimum")
     path = [ends[0].copy(), *(ends[0].copy() for _ in range(images)), ends[1].copy()]
     band: Any = NEB(
         path, k=spring, climb=False, method="improvedtangent", allow_shared_calculator=True
@@ -191,7 +125,11 @@ def neb(
         band.climb = climbing
         # The climb starts from a band that roughly lies on the path.
         goal = fmax if stage == int(climb) else max(5 * fmax, 0.1)
-        with console.status("band") as status, _stopped(console, lambda: keep(True)):
+        with (
+            console.status("band") as status,
+            _keeping(lambda: keep(True)),
+            SignalWatch() as watch,
+        ):
             for converged in optimiser.irun(fmax=goal, steps=steps - optimiser.nsteps):  # noqa: B007, read at the end
                 taken = before + optimiser.nsteps
                 keep(False)
@@ -201,6 +139,8 @@ def neb(
                     f"{steps}, fmax {_largest(band):.1e} of {goal:.1e} eV/Å, highest image "
                     f"{highest - path[0].get_potential_energy():.4f} eV above the first"
                 )
+                if watch.received:
+                    raise Stopped(watch.received)
     largest = _largest(band)
     energies = np.array([image.get_potential_energy() for image in path])
     steps_between = [
@@ -226,13 +166,12 @@ def neb(
 
 
 @contextmanager
-def _stopped(console: Console, keep: Callable[[], None]) -> Iterator[None]:
+def _keeping(keep: Callable[[], None]) -> Iterator[None]:
     """Keeps a band whose relaxation is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
         keep()
-        console.print("Stopped; with the same --out the same command goes on with the band.")
         raise
 
 
@@ -271,33 +210,34 @@ def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, st
         )
     if not np.allclose(initial.cell.array, final.cell.array) or np.any(initial.pbc != final.pbc):
         raise ValueError("the two structures have different cells: give both in one cell")
-    if images < 1:
-        raise ValueError(f"images is {images}; give at least 1 between the two structures")
-    if not fmax > 0:
-        raise ValueError(f"fmax is {fmax}; it must be above 0 eV/Angstrom")
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; it must be at least 1")
+    check_count("images", images)
+    check_positive("eV/Angstrom", fmax=fmax)
+    check_count("steps", steps)
+    _check_apart(initial, final, _SAME, "are the same")
+    shifts = np.linalg.norm(_shortest(final.positions - initial.positions, initial), axis=1)
+    for constraint in initial.constraints:
+        if isinstance(constraint, FixAtoms):
+            fixed = constraint.get_indices()
+            worst = int(fixed[np.argmax(shifts[fixed])])
+            if shifts[worst] > _SAME:
+                raise ValueError(
+                    f"atom {worst} is fixed, but lies {shifts[worst]:.3f} Å away in the last "
+                    "structure: put it in the same place, or do not fix it"
+                )
 
 
-def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[str, Path]:
-    """Names of all files of a result."""
-    return named_paths(
-        folder, name, {"path": "path.extxyz", "json": "neb.json"}, "neb" if plot else None
-    )
-
-
-def _draw(band: Band, path: Path, title: str) -> None:
-    from ase.utils.forcecurve import fit_images
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    curve: Any = fit_images(band.images)
-    axes.plot(curve.fit_path, curve.fit_energies, color="#1f5fa8")
-    axes.plot(curve.path, curve.energies, "o", color="#b03030")
-    axes.set_xlabel("path (Å)")
-    axes.set_ylabel("energy above the first image (eV)")
-    axes.set_title(f"{title}: barrier {band.barrier:.3f} eV")
-    figure.savefig(path, dpi=150)
+def _check_apart(first: Atoms, last: Atoms, least: float, what: str) -> None:
+    """Refuse two ends without a way between them, but for a shift or rotation of all atoms."""
+    shifts = _shortest(last.positions - first.positions, first)
+    if not first.constraints:
+        shifts = shifts - shifts.mean(axis=0)
+        if not first.pbc.any() and len(first) > 1:
+            turned = last.copy()
+            minimize_rotation_and_translation(first, turned)
+            shifts = turned.positions - first.positions
+    largest = float(np.linalg.norm(shifts, axis=1).max())
+    if largest < least:
+        raise ValueError(
+            f"the first and the last structure {what} (no atom moves by more than {largest:.1e} "
+            "Å): there is no path between them; give two different minima"
+        )

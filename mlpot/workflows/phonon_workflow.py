@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ase import Atoms
 from rich.console import Console
 
+from .checks import check_chunk
 from .force_constants import displaced_forces, linear_forces, sum_rule_violation
 from .grueneisen import VOLUME_STEP, grueneisen_parameters
 from .kept_forces import KeptForces
@@ -63,7 +64,8 @@ def phonons(
     or come from displaced supercells ("displacements", plus and minus). The force constants are
     symmetrised (acoustic sum rule, permutation), and the violation of the sum rule before and
     after is reported. With ``out`` a calculation that is stopped goes on where it was when it is
-    called again (NAME-forces.npz holds its forces meanwhile).
+    called again (NAME-forces.npz holds its forces meanwhile, for Grueneisen parameters one more
+    file for each volume).
 
     Args:
         atoms: unit cell, periodic in three directions; not changed, constraints are ignored.
@@ -100,6 +102,7 @@ def phonons(
     counts = _check_mesh(mesh)
     method = choose_method(method, calc, "hessian", "displacements")
     _check_numbers(distance, npoints)
+    check_chunk(chunk)
     check_elements(atoms, calc)
     if not atoms.pbc.all():
         raise ValueError(
@@ -114,6 +117,8 @@ def phonons(
     calc = in_float64(calc)
     unit = atoms.copy()
     unit.set_constraint()
+    if born is not None:
+        set_born_charges(make_phonopy(unit, matrix), born)  # before any work: are they right?
     if relax:
         console.print(f"Relaxing atoms and cell first (fmax {fmax:g} eV/Å, space group kept).")
         unit, report = relax_and_report(unit, calc, fmax, True, steps, True, console)
@@ -129,7 +134,7 @@ def phonons(
     if born is not None:
         set_born_charges(phonopy, born)
     path = None if out is None else Path(out) / f"{name}-forces.npz"
-    _set_force_constants(phonopy, calc, method, distance, chunk, console, path)
+    kept = [_set_force_constants(phonopy, calc, method, distance, chunk, console, path)]
     before = sum_rule_violation(computed_force_constants(phonopy))
     # The two corrections disturb each other; a few rounds leave both satisfied.
     phonopy.symmetrize_force_constants(level=5, show_drift=False)
@@ -164,7 +169,8 @@ def phonons(
             if relax:
                 cell, _ = relax_and_report(cell, calc, fmax, False, steps, True, console)
             other = make_phonopy(cell, matrix, phonopy)
-            _set_force_constants(other, calc, method, distance, chunk, console)
+            path = None if out is None else Path(out) / f"{name}-forces-{factor:g}.npz"
+            kept.append(_set_force_constants(other, calc, method, distance, chunk, console, path))
             other.symmetrize_force_constants(level=5, show_drift=False)
             return other
 
@@ -175,6 +181,8 @@ def phonons(
     _tell_imaginary(result, console)
     if out is not None:
         result.write(out, name, plot, overwrite)
+    for forces in kept:
+        forces.remove()
     return result
 
 
@@ -185,8 +193,8 @@ def _set_force_constants(
     distance: float,
     chunk: int | None,
     console: Console,
-    path: Path | None = None,
-) -> None:
+    path: Path | None,
+) -> KeptForces:
     size = f"supercell of {len(phonopy.supercell)} atoms"
     exact = method == "hessian"
     # An exact product needs no second one with the opposite sign.
@@ -204,6 +212,7 @@ def _set_force_constants(
         with bar(console, f"displacements, {size}", len(displaced)) as progress:
             phonopy.forces = displaced_forces(calc, displaced, progress, kept)
     phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
+    return kept
 
 
 def _tell_imaginary(result: Phonons, console: Console) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 from ase import Atoms
 from rich.console import Console
 
+from mlpot._signals import SignalWatch
 from mlpot.units import GPA
 
+from .checks import check_count, check_positive
 from .precision import check_elements
+from .stopping import Stopped
 
 #: A structure whose volume changes by more than this factor is taken for lost.
 _VOLUME_FACTOR = 4.0
@@ -59,15 +62,35 @@ def relax_and_report(
 
     Returns:
         The new structure, which holds its energy and forces, and the report.
+
+    Raises:
+        Stopped: SIGINT or SIGTERM came; ``reached`` is a list of that structure and report.
     """
     _check(atoms, calc, fmax, cell, steps, symmetry)
+    console = Console() if console is None else console
+    with SignalWatch() as watch:
+        found = _relaxed(atoms, calc, fmax, cell, steps, symmetry, console, watch)
+    if watch.received:
+        raise Stopped(watch.received, [found])
+    return found
+
+
+def _relaxed(
+    atoms: Atoms,
+    calc: Any,
+    fmax: float,
+    cell: bool,
+    steps: int,
+    symmetry: bool,
+    console: Console,
+    watch: SignalWatch,
+) -> tuple[Atoms, RelaxationReport]:
     from ase.calculators.calculator import PropertyNotImplementedError
     from ase.calculators.singlepoint import SinglePointCalculator
     from ase.constraints import FixSymmetry
     from ase.filters import FrechetCellFilter
     from ase.optimize import BFGS
 
-    console = Console() if console is None else console
     relaxed = atoms.copy()
     if symmetry:
         relaxed.set_constraint([*relaxed.constraints, FixSymmetry(relaxed)])
@@ -92,6 +115,8 @@ def relax_and_report(
                 f"relaxing: step {optimiser.nsteps} of at most {steps}, "
                 f"fmax {largest:.1e} of {fmax:.1e} eV/Å, energy {energy:.6f} eV"
             )
+            if watch.received:
+                break
     stress = relaxed.get_stress() if cell else None
     report = RelaxationReport(
         converged=bool(converged),
@@ -154,10 +179,8 @@ def _largest_force(atoms: Atoms) -> float:
 
 
 def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int, symmetry: bool) -> None:
-    if not fmax > 0:
-        raise ValueError(f"fmax is {fmax}; it must be above 0 eV/Angstrom")
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; it must be at least 1")
+    check_positive("eV/Angstrom", fmax=fmax)
+    check_count("steps", steps)
     check_elements(atoms, calc)
     if cell and not atoms.pbc.all():
         raise ValueError(

@@ -9,11 +9,15 @@ import numpy as np
 from ase import Atoms
 from rich.console import Console
 
+from mlpot._signals import SignalWatch
+
+from .checks import check_count, check_positive
 from .outputs import check_outputs
 from .precision import check_elements, choose_method, in_float64
 from .relaxation import relax_and_report
 from .saddle_result import FLAT, Saddle, output_paths
 from .saddle_search import Search, Surface, lowest_mode
+from .stopping import Stopped
 
 #: How far from the saddle point (Angstrom, of all atoms) the ways down begin.
 _DOWNHILL = 0.15
@@ -75,23 +79,46 @@ def saddle(
     Raises:
         ValueError: bad arguments, unknown elements, constraints that cannot be kept, a structure
             that falls apart, or files that exist.
+        Stopped: SIGINT or SIGTERM came; ``reached`` is the result so far, which is written too.
     """
     method = choose_method(method, calc, "hessian", "displacements")
     check_elements(atoms, calc)
-    way = _check(atoms, direction, towards, fmax, steps, max_step)
+    way = _check(atoms, direction, towards, fmax, steps, max_step, seed)
     if out is not None:
         check_outputs(output_paths(out, name, plot, connect).values(), overwrite)
     console = Console() if console is None else console
     calc = in_float64(calc)
     moving = atoms.copy()
     moving.calc = calc
-    surface = Surface(moving, method == "hessian")
-    search = Search(surface, way, max_step, seed)
+    second = sides = None
+    with SignalWatch() as watch:
+        search = Search(Surface(moving, method == "hessian"), way, max_step, seed)
+        history = _climb(search, fmax, steps, seed, console, watch)
+        stopped = watch.received
+        if stopped is None:
+            second, _ = _second_mode(search, seed)
+            try:
+                sides = _ways_down(search, atoms, calc, fmax, console) if connect else None
+            except Stopped as stop:
+                stopped = stop.number
+    result = Saddle.make(search, history, second, sides, _done(search, fmax), method)
+    console.print(f"{result}.", highlight=False)
+    if out is not None:
+        result.write(out, name, plot, overwrite)
+    if stopped is not None:
+        raise Stopped(stopped, result)
+    return result
+
+
+def _climb(
+    search: Search, fmax: float, steps: int, seed: int, console: Console, watch: SignalWatch
+) -> np.ndarray:
+    """Steps until a saddle point, or what ends the search; the history of `Saddle`."""
     console.print(_start(search, fmax, seed), highlight=False)
     history = [(search.point.energy, search.point.curvature, search.point.fmax)]
     kicks = 0
     with console.status("saddle") as status:
-        while len(history) <= steps:
+        while len(history) <= steps and watch.received is None:
             if _done(search, fmax):
                 second, beside = _second_mode(search, seed)
                 if second > -FLAT or kicks == _KICKS:
@@ -112,13 +139,7 @@ def saddle(
                 f"{fmax:.1e} eV/Å, curvature {point.curvature:+.2f} eV/Å², "
                 f"{point.energy - history[0][0]:+.4f} eV"
             )
-    second, _ = _second_mode(search, seed)
-    sides = _ways_down(search, atoms, calc, fmax, console) if connect else None
-    result = Saddle.make(search, np.array(history), second, sides, _done(search, fmax), method)
-    console.print(f"{result}.", highlight=False)
-    if out is not None:
-        result.write(out, name, plot, overwrite)
-    return result
+    return np.array(history)
 
 
 def _start(search: Search, fmax: float, seed: int) -> str:
@@ -187,13 +208,13 @@ def _check(
     fmax: float,
     steps: int,
     max_step: float,
+    seed: int,
 ) -> np.ndarray | None:
     """The way to climb, flat, or None."""
-    for label, value in (("fmax", fmax), ("max_step", max_step)):
-        if not value > 0:
-            raise ValueError(f"{label} is {value}; it must be above 0")
-    if steps < 1:
-        raise ValueError(f"steps is {steps}; it must be at least 1")
+    check_positive("eV/Angstrom", fmax=fmax)
+    check_positive("Angstrom", max_step=max_step)
+    check_count("steps", steps)
+    check_count("seed", seed, least=0)
     if direction is not None and towards is not None:
         raise ValueError("direction and towards are both given: give one of them")
     if towards is not None:

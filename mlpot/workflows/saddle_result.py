@@ -28,7 +28,8 @@ class Saddle:
         atoms: the saddle point, with energy and forces.
         mode: (n_atoms, 3), normalised, the way over the saddle.
         curvature: along it, eV/Angstrom^2; negative at a saddle point.
-        second_curvature: the lowest one beside it; positive at a saddle point of first order.
+        second_curvature: the lowest one beside it; positive at a saddle point of first order. None
+            where the search was stopped before it was known.
         converged: whether fmax was reached with a negative curvature.
         steps: steps taken.
         fmax: largest force on an atom that may move, eV/Angstrom.
@@ -43,7 +44,7 @@ class Saddle:
     atoms: Atoms
     mode: Float64[np.ndarray, "n_atoms 3"]
     curvature: float
-    second_curvature: float
+    second_curvature: float | None
     converged: bool
     steps: int
     fmax: float
@@ -58,7 +59,7 @@ class Saddle:
         cls,
         search: Search,
         history: np.ndarray,
-        second: float,
+        second: float | None,
         sides: list[Atoms] | None,
         converged: bool,
         method: str,
@@ -85,7 +86,8 @@ class Saddle:
     @property
     def first_order(self) -> bool:
         """Whether the energy falls along one mode only."""
-        return self.curvature < 0 and self.second_curvature > -FLAT
+        second = self.second_curvature
+        return self.curvature < 0 and second is not None and second > -FLAT
 
     @property
     def barriers(self) -> tuple[float, float] | None:
@@ -98,13 +100,16 @@ class Saddle:
     def __str__(self) -> str:
         """One line for people."""
         state = "saddle point" if self.converged else "NO saddle point"
-        order = "" if self.first_order or not self.converged else " of HIGHER ORDER"
+        second, order = self.second_curvature, ""
+        if self.converged and second is not None and not self.first_order:
+            order = " of HIGHER ORDER"
         barriers = ""
         if self.barriers is not None:
             barriers = f"; barriers {self.barriers[0]:.4f} eV and {self.barriers[1]:.4f} eV"
         return (
             f"{state}{order} after {self.steps} steps (fmax {self.fmax:.1e} eV/Å, curvatures "
-            f"{self.curvature:+.3f} and {self.second_curvature:+.3f} eV/Å²){barriers}; "
+            f"{self.curvature:+.3f} and {'?' if second is None else f'{second:+.3f}'} eV/Å²)"
+            f"{barriers}; "
             f"{self.evaluations} energies, {self.products} products"
         )
 

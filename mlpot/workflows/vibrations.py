@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mlpot.units import SQRT_EIGENVALUE_TO_THZ
 
+from .checks import check_count, check_positive
 from .outputs import check_outputs
 from .precision import check_elements, choose_method, in_float64
 from .progress import bar
@@ -182,11 +183,8 @@ def _check_numbers(
 ) -> None:
     if not 0 < distance < 0.2:
         raise ValueError(f"distance is {distance} Angstrom: give a small one, such as 0.005")
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature} K; it must be above 0")
-    if not pressure > 0:
-        raise ValueError(f"pressure is {pressure} Pa; it must be above 0")
-    if symmetry_number < 1 or int(symmetry_number) != symmetry_number:
-        raise ValueError(f"symmetry_number is {symmetry_number}; it must be 1, 2, 3, ...")
-    if spin < 0 or 2 * spin != int(2 * spin):
+    check_positive("K", temperature=temperature)
+    check_positive("Pa", pressure=pressure)
+    check_count("symmetry_number", symmetry_number)
+    if not np.isfinite(spin) or spin < 0 or 2 * spin != int(2 * spin):
         raise ValueError(f"spin is {spin}; it must be 0, 0.5, 1, ...")

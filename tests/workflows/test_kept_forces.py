@@ -64,6 +64,26 @@ def test_goes_on_where_it_was_stopped(tmp_path, monkeypatch, method):
     )
 
 
+def test_volumes_of_grueneisen_parameters_are_kept_too(tmp_path, monkeypatch):
+    """Stopped in the second volume, it computes that one alone again."""
+    monkeypatch.setattr(kept_forces, "INTERVAL", 1e9)  # written at the ends of volumes
+    calc = Stops(EmbeddedAtoms(cutoff=4.0), dtype="float64")
+    unit = bulk("Cu", a=3.6)
+    settings = {"relax": False, "mesh": (3, 3, 3), "npoints": 5, "console": Console(quiet=True)}
+    settings |= {"grueneisen": True, "name": "Cu", "plot": False}
+    expected = workflows.phonons(unit, calc, (2, 2, 2), **settings)
+    assert 10**6 - calc.left == 3  # one displacement in each of three volumes
+    calc.left = 2
+    with pytest.raises(KeyboardInterrupt):
+        workflows.phonons(unit, calc, (2, 2, 2), out=tmp_path, **settings)
+    kept = {path.name for path in tmp_path.glob("*.npz")}
+    assert kept == {"Cu-forces.npz", "Cu-forces-1.01.npz"}
+    calc.left = 1
+    found = workflows.phonons(unit, calc, (2, 2, 2), out=tmp_path, **settings)
+    assert calc.left == 0 and not list(tmp_path.glob("*.npz"))
+    assert found.grueneisen.mean == pytest.approx(expected.grueneisen.mean, abs=1e-10)
+
+
 def test_forces_of_something_else_are_not_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_forces, "INTERVAL", 0.0)
     calc = MLPotCalculator(EmbeddedAtoms(cutoff=4.0), dtype="float64")
