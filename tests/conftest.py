@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import shutil
 import tempfile
 
@@ -16,8 +17,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
 
 import hypothesis
+import numpy as np
 import pytest
 from jaxtyping import install_import_hook
+from seeds import VARIABLE, fix, seed_of  # pyright: ignore[reportMissingImports]
 
 # Every function of the package then checks its jaxtyping annotations, such as
 # Float[mx.array, "n_atoms 3"], at each call.
@@ -28,6 +31,21 @@ hypothesis.settings.register_profile(
     "mlpot", derandomize=True, deadline=None, database=None, max_examples=50
 )
 hypothesis.settings.load_profile("mlpot")
+
+
+def pytest_report_header():
+    return f"{VARIABLE}={fix()}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Before fixtures: what a test draws, weights of models too, does not depend on other tests."""
+    import mlx.core as mx  # not before the variables above
+
+    seed = seed_of(item.nodeid.split("::")[0])
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002, what ASE draws from
+    mx.random.seed(seed)
 
 
 @pytest.fixture

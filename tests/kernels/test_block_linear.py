@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from seeds import generator
 
 from mlpot import kernels
 from mlpot.kernels import LinearPath, LinearSpec, native
@@ -95,7 +96,7 @@ def close(got: Any, wanted: np.ndarray, tolerance: float, what: object = None) -
 @pytest.mark.parametrize("n", [1, 7, 100])
 @pytest.mark.parametrize("case", CASES)
 def test_values_are_those_of_einsum(case, n, backend, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map(case, rng)
     arrays = random_arrays(spec, n, rng, one_hot=bool(rng.integers(2)))
     given = {k: mx.array(v, dtype=dtype) for k, v in arrays.items()}
@@ -128,7 +129,7 @@ def test_values_are_those_of_einsum(case, n, backend, dtype):
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 @pytest.mark.parametrize("case", ["two kinds of scalars", "nothing shared"])
 def test_every_nesting_of_derivatives_to_third_order(case, backend):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map(case, rng)
     host = {k: 0.3 * v for k, v in random_arrays(spec, 4, rng).items() if k != "out"}
     point: Any = [mx.array(v, dtype=mx.float64) for v in host.values()]
@@ -193,7 +194,7 @@ def test_every_nesting_of_derivatives_to_third_order(case, backend):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 def test_same_bits_in_two_runs_and_with_any_number_of_threads(dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map("species", rng)
     arrays = random_arrays(spec, 500, rng, one_hot=True)
     given = {k: mx.array(v, dtype=dtype) for k, v in arrays.items()}
@@ -214,7 +215,7 @@ def test_same_bits_in_two_runs_and_with_any_number_of_threads(dtype):
 
 
 def test_what_lies_in_other_columns_does_not_matter():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map("odd sizes", rng)
     a = {k: mx.array(v, dtype=mx.float32) for k, v in random_arrays(spec, 9, rng).items()}
     clean = np.array(kernels.block_linear(spec, a["x"], a["y"], a["w"]))
@@ -233,7 +234,7 @@ def test_what_lies_in_other_columns_does_not_matter():
 
 
 def test_views_are_taken():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map("species", rng)
     a = {k: mx.array(v, dtype=mx.float64) for k, v in random_arrays(spec, 12, rng).items()}
     plain = np.array(kernels.block_linear(spec, a["x"], a["y"], a["w"]))
@@ -244,7 +245,7 @@ def test_views_are_taken():
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_map("species", rng)
     a = {k: mx.array(v, dtype=mx.float32) for k, v in random_arrays(spec, 5, rng).items()}
     with pytest.raises(ValueError, match=f"x has {spec.dim_x - 1} columns"):

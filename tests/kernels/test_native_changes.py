@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from random_convolutions import CASES, GRAPHS, TOLERANCE, random_edges, random_spec
+from seeds import generator
 
 from mlpot import kernels
 from mlpot.kernels import native
@@ -89,7 +90,7 @@ def check(problem: Problem) -> None:
 @pytest.mark.parametrize("graph", [g for g in GRAPHS if g != "no edge"])
 @pytest.mark.parametrize("case", [c for c in CASES if CASES[c]])
 def test_changes_are_sums_of_maps_with_one_argument_replaced(case, graph, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES[case], rng, gap=int(rng.integers(0, 3)))
     with mx.stream(mx.cpu):
         check(Problem(spec, TABLES["Hermite"], GRAPHS[graph], dtype, rng))
@@ -97,7 +98,7 @@ def test_changes_are_sums_of_maps_with_one_argument_replaced(case, graph, dtype)
 
 @pytest.mark.parametrize("table", TABLES)
 def test_any_table(table):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["unequal blocks"], rng)
     with mx.stream(mx.cpu):
         check(Problem(spec, TABLES[table], (20, 150), mx.float64, rng))
@@ -106,7 +107,7 @@ def test_any_table(table):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("table", TABLES)
 def test_many_vectors_at_once_give_the_bits_of_each(table, axis):
-    rng = np.random.default_rng()
+    rng = generator()
     problem = Problem(
         random_spec(CASES["unequal blocks"], rng), TABLES[table], (20, 150), mx.float64, rng
     )
@@ -134,7 +135,7 @@ def test_many_vectors_at_once_give_the_bits_of_each(table, axis):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 def test_same_bits_with_any_number_of_threads(dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["all l up to 2"], rng)
     problem = Problem(spec, TABLES["Hermite"], (300, 3000), dtype, rng)
     changes = {t: problem.changes([r for r in ROLES if t != (r,)]) for t in native.CHANGE_TARGETS}
@@ -155,7 +156,7 @@ def test_same_bits_with_any_number_of_threads(dtype):
 
 
 def test_arrays_that_do_not_belong_together_are_refused():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     problem = Problem(spec, TABLES["Hermite"], (4, 9), mx.float64, rng)
     for targets, changes, says in (
@@ -170,7 +171,7 @@ def test_arrays_that_do_not_belong_together_are_refused():
 
 
 def test_rows_outside_the_table_give_nan(capfd):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     problem = Problem(spec, TABLES["Hermite"], (4, 3), mx.float32, rng)
     edges, _, *sizes = problem.rest
@@ -183,7 +184,7 @@ def test_rows_outside_the_table_give_nan(capfd):
 
 def test_tangents_take_one_pass():
     """Forward over reverse mode asks for changes of each map once, and for no map twice."""
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     problem = Problem(spec, TABLES["Hermite"], (5, 20), mx.float64, rng)
     edges, rows, _, _ = problem.rest
@@ -205,7 +206,7 @@ def test_tangents_take_one_pass():
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 def test_a_map_and_its_change_share_a_pass(dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["unequal blocks"], rng)
     problem = Problem(spec, TABLES["Hermite"], (12, 70), dtype, rng)
     edges, rows, _, _ = problem.rest

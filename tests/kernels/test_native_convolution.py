@@ -14,6 +14,7 @@ from random_convolutions import (
     random_spec,
     relative_error,
 )
+from seeds import generator
 
 from mlpot.kernels import EdgeIndex, native
 
@@ -66,7 +67,7 @@ def evaluate(spec, arrays, edges) -> dict[str, list[np.ndarray]]:
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("case", CASES)
 def test_values_are_those_of_einsum(case, graph, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     n_nodes, n_edges = GRAPHS[graph]
     spec = random_spec(CASES[case], rng, gap=int(rng.integers(0, 3)))
     edges = random_edges(n_nodes, n_edges, rng)
@@ -90,7 +91,7 @@ def test_kernels_are_available():
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 def test_same_bits_in_two_runs_and_with_any_number_of_threads(dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["all l up to 2"], rng)
     edges = random_edges(300, 3000, rng)
     arrays = random_inputs(spec, 300, edges, rng, dtype)
@@ -111,7 +112,7 @@ def test_same_bits_in_two_runs_and_with_any_number_of_threads(dtype):
 
 def test_not_a_number_stays_where_it_belongs():
     """Vectors reach beyond the channels of a block: what lies there must not matter."""
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec([(1, 1, 1, 5), (0, 2, 2, 5)], rng)
     edges = random_edges(6, 30, rng)
     arrays = random_inputs(spec, 6, edges, rng, mx.float32)
@@ -129,7 +130,7 @@ def test_not_a_number_stays_where_it_belongs():
 
 def test_last_rows_are_not_read_beyond_their_array():
     """One-column arrays: a vector reaches over the ends of many rows."""
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec([(0, 0, 0, 1)], rng)
     for n in range(1, 40):
         edges = EdgeIndex.from_pairs(np.arange(n), np.arange(n), n)
@@ -140,7 +141,7 @@ def test_last_rows_are_not_read_beyond_their_array():
 
 
 def test_views_and_transposed_arrays_are_taken():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     edges = random_edges(7, 20, rng)
     arrays = random_inputs(spec, 7, edges, rng, mx.float64)
@@ -153,7 +154,7 @@ def test_views_and_transposed_arrays_are_taken():
 
 
 def test_vmap_is_a_loop_over_the_batch():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["48 and 64"], rng)
     edges = random_edges(5, 12, rng)
     arrays = random_inputs(spec, 5, edges, rng, mx.float64)
@@ -169,7 +170,7 @@ def test_vmap_is_a_loop_over_the_batch():
 
 
 def test_wrong_arrays_are_refused():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     edges = random_edges(5, 12, rng)
     a = random_inputs(spec, 5, edges, rng, mx.float32)
@@ -189,7 +190,7 @@ def test_wrong_arrays_are_refused():
 
 @pytest.mark.parametrize("field", ["senders", "sender_perm", "receiver_ptr", "sender_ptr"])
 def test_edge_lists_that_point_outside_give_nan(field, capfd):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["one channel"], rng)
     edges = random_edges(5, 12, rng)
     broken = EdgeIndex(**{**edges.arrays(), field: edges.arrays()[field] + 5})

@@ -16,6 +16,7 @@ from random_convolutions import (
     random_spec,
     relative_error,
 )
+from seeds import generator
 
 from mlpot.kernels import EdgeIndex, native
 
@@ -134,7 +135,7 @@ def check(problem: Problem, dtype) -> None:
 @pytest.mark.parametrize("graph", [g for g in GRAPHS if g != "no edge"])
 @pytest.mark.parametrize("case", [c for c in CASES if CASES[c]])
 def test_values_are_those_of_einsum(case, graph, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES[case], rng, gap=int(rng.integers(0, 3)))
     check(drawn(spec, TABLES["Hermite"], GRAPHS[graph], dtype, rng), dtype)
 
@@ -143,7 +144,7 @@ def test_values_are_those_of_einsum(case, graph, dtype):
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("case", ["unequal blocks", "one channel"])
 def test_any_table(table, case, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES[case], rng)
     check(drawn(spec, TABLES[table], (20, 150), dtype, rng), dtype)
 
@@ -151,7 +152,7 @@ def test_any_table(table, case, dtype):
 @pytest.mark.parametrize("table", ["Hermite", "last layer"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 def test_same_bits_in_two_runs_and_with_any_number_of_threads(table, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["all l up to 2"], rng)
     problem = Problem(spec, TABLES[table], (300, 3000), dtype, rng)
     before = native.num_threads()
@@ -169,7 +170,7 @@ def test_same_bits_in_two_runs_and_with_any_number_of_threads(table, dtype):
 
 
 def test_not_a_number_in_other_rows_and_columns_does_not_matter():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec([(1, 1, 1, 5), (0, 2, 2, 5)], rng)
     problem = Problem(spec, TABLES["Hermite"], (6, 30), mx.float32, rng)
     problem.rows = mx.zeros((30,), dtype=mx.int32)
@@ -189,7 +190,7 @@ def test_not_a_number_in_other_rows_and_columns_does_not_matter():
 
 @pytest.mark.parametrize("rows", [[-1, 0, 0], [0, 22, 0]])
 def test_rows_outside_the_table_give_nan(rows, capfd):
-    rng = np.random.default_rng()
+    rng = generator()
     problem = Problem(
         random_spec(CASES["one channel"], rng), TABLES["Hermite"], (4, 3), mx.float32, rng
     )
@@ -205,7 +206,7 @@ def test_rows_outside_the_table_give_nan(rows, capfd):
 
 
 def test_senders_outside_give_nan(capfd):
-    rng = np.random.default_rng()
+    rng = generator()
     problem = Problem(
         random_spec(CASES["one channel"], rng), TABLES["Hermite"], (4, 9), mx.float32, rng
     )
@@ -216,7 +217,7 @@ def test_senders_outside_give_nan(capfd):
 
 
 def test_wrong_arrays_are_refused():
-    rng = np.random.default_rng()
+    rng = generator()
     problem = Problem(
         random_spec(CASES["one channel"], rng), TABLES["Hermite"], (4, 9), mx.float32, rng
     )
@@ -248,7 +249,7 @@ def test_wrong_arrays_are_refused():
 
 
 def test_vmap_is_a_loop_over_the_batch():
-    rng = np.random.default_rng()
+    rng = generator()
     spec = random_spec(CASES["48 and 64"], rng)
     problem = Problem(spec, TABLES["Hermite"], (5, 12), mx.float64, rng)
     a = problem.arrays

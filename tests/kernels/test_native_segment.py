@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 import pytest
+from seeds import generator
 
 from mlpot.kernels import native
 from mlpot.kernels.native import loader
@@ -27,7 +28,7 @@ SHAPES = [  # rows, segments, rest of the shape
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize(("rows", "segments", "rest"), SHAPES)
 def test_values(rows, segments, rest, in_order, dtype):
-    rng = np.random.default_rng()
+    rng = generator()
     index = rng.integers(0, segments, rows)
     index = np.sort(index) if in_order else index
     with mx.stream(mx.cpu):
@@ -46,7 +47,7 @@ def test_values(rows, segments, rest, in_order, dtype):
 
 
 def test_same_bits_with_any_number_of_threads():
-    rng = np.random.default_rng()
+    rng = generator()
     x = mx.array(rng.normal(size=(20_000, 32)), dtype=mx.float32)
     index = mx.array(rng.integers(0, 500, 20_000))
     before = native.num_threads()
@@ -85,7 +86,7 @@ def test_one_index_for_each_row():
 
 
 def test_vmap():
-    rng = np.random.default_rng()
+    rng = generator()
     x = mx.array(rng.normal(size=(3, 10, 4)), dtype=mx.float64)
     index = mx.array(rng.integers(0, 5, 10))
     with mx.stream(mx.cpu):

@@ -7,6 +7,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from seeds import generator
 
 from mlpot import kernels
 from mlpot.kernels import ConvolutionPath, ConvolutionSpec, EdgeIndex
@@ -25,7 +26,7 @@ class Case:
     """Two blocks of x (5 scalars, 4 vectors), four paths, random edges and a table."""
 
     def __init__(self, with_rows: bool) -> None:
-        rng = np.random.default_rng()
+        rng = generator()
         paths = (
             _path(rng, 0, 5, 1, 0, 1, 0, 0, 5, 1, 5),
             _path(rng, 0, 5, 1, 1, 3, 5, 5, 9, 3, 5),
@@ -200,7 +201,7 @@ def test_vmap_over_hessian_vector_products_and_compile(case):
     def hvp(u: mx.array) -> mx.array:
         return mx.jvp(lambda y: gradient(point[0], y, *point[2:])[1], [point[1]], [u])[1][0]
 
-    rng = np.random.default_rng()
+    rng = generator()
     batch = mx.array(rng.normal(size=(3, N_EDGES, 4)), dtype=mx.float64)
     mapped = mx.vmap(hvp)(batch)
     for i in range(3):

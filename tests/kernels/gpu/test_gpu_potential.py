@@ -6,6 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from emulated_gpu import assert_close, emulated_gpu
+from seeds import generator
 
 from mlpot import derivatives, graph, kernels, models
 from mlpot.kernels.edge_tangents import moved_edges
@@ -57,7 +58,7 @@ def test_products_with_few_moved_atoms():
         model={"name": "v2106", "channels": 4, "layers": 1, "lmax": 1, "radial_neurons": [8]},
     )
     potential = models.Potential(config)
-    rng = np.random.default_rng()
+    rng = generator()
     chain = np.arange(8)[:, None] * [1.0, 0, 0] + rng.normal(scale=0.05, size=(8, 3))
     vectors = np.zeros((2, 8, 3))
     vectors[:, 2] = rng.normal(size=(2, 3))
@@ -72,9 +73,12 @@ def test_products_with_few_moved_atoms():
         kernels.clear_report()
         found = products(mx.float32)
         report = kernels.report()
-    potential.set_dtype(mx.float64)
     with kernels.use("reference"):
+        plain = products(mx.float32)
+        potential.set_dtype(mx.float64)
         wanted = products(mx.float64)
-    assert np.abs(found - wanted).max() < 2e-5 * np.abs(wanted).max()
+    # Some weights and positions lose more digits than others in any float32 arithmetic.
+    allowed = max(2e-5 * np.abs(wanted).max(), 3 * np.abs(plain - wanted).max())
+    assert np.abs(found - wanted).max() < allowed
     ran = {c.primitive: c.calls for c in report if c.backend == "metal"}
     assert any(name.startswith(("radial_convolution", "convolution")) for name in ran)
