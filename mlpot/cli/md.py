@@ -94,7 +94,8 @@ def md(
     Everything stays on the device: constant energy, Langevin, Nose-Hoover, Bussi, or constant
     pressure. Writes log.csv, trajectory.h5 (H5MD), restart.npz, final.extxyz, summary.json and
     pictures of energies, temperature, cell, pair distances and displacements. A run that blows
-    up stops and leaves last_good.extxyz; one that was killed goes on with --resume FOLDER.
+    up stops and leaves last_good.extxyz; one that was killed goes on with --resume FOLDER, which
+    takes another --timestep, --max-temperature, --memory-limit and --cache-limit.
 
     mlpot md run.yaml
 
@@ -102,7 +103,7 @@ def md(
     """
     from rich.console import Console
 
-    from mlpot.md.launch import resume_run, start_run
+    from mlpot.md.launch import CHANGEABLE, resume_run, start_run
 
     given = {
         "model": model,
@@ -136,11 +137,15 @@ def md(
     own_stage = {key: value for key, value in stage.items() if value is not None}
     console = Console()
     if resume is not None:
-        if config is not None or options or own_stage or overwrite:
-            raise ValueError("--resume goes on with the settings of the run: give nothing else")
+        kept = {key: value for key, value in options.items() if key not in CHANGEABLE}
+        if config is not None or kept or own_stage or overwrite:
+            able = ", ".join(f"--{name.replace('_', '-')}" for name in CHANGEABLE)
+            raise ValueError(
+                f"--resume goes on with the settings of the run: give nothing else but {able}"
+            )
         place = resume
         with _saying_how_to_go_on(place):
-            summary = resume_run(resume, console)
+            summary = resume_run(resume, console, options)
     else:
         settings = _settings(config, options, own_stage)
         place = Path(settings.out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from .committee_config import CommitteeSection
 from .config import MDConfig
 from .file_names import CONFIG, START
 from .folder_lock import folder_lock
-from .run_files import earlier_results, results
+from .restart import load_restart
+from .run_files import RESTART, earlier_results, results
 from .simulation import Simulation
 from .structure import Structure
 from .write_errors import naming
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Key in a model file's metadata that holds the closest pair of its training data, Angstrom.
 CLOSEST_PAIR = "closest_pair"
+#: Settings that may be others when a run goes on: its state does not depend on them.
+CHANGEABLE = ("timestep", "max_temperature", "memory_limit", "cache_limit")
 
 
 def start_run(
@@ -80,8 +84,7 @@ def start_run(
             _remove_temporaries(folder, config)
             with naming(folder / START):
                 structure.save(folder / START)
-            with naming(folder / CONFIG), atomic_write(folder / CONFIG, "w") as file:
-                file.write(config.model_dump_json(indent=2) + "\n")
+            _save_config(config)
 
         return simulation.run(before_files=claim)
 
@@ -103,15 +106,20 @@ def _in_the_way(config: MDConfig, overwrite: bool) -> list[str]:
     return there
 
 
-def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
+def resume_run(
+    folder: Path, console: Console | None = None, changes: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Go on with a run that was stopped, from its last restart file.
 
     Args:
         folder: of the run.
         console: of rich, for progress and warnings.
+        changes: settings of `CHANGEABLE` from here on, also for later restarts. A time step is
+            that of all stages that are left, those with one of their own too.
 
     Raises:
-        ValueError: there is no run in the folder, it goes on already, or has reached its end.
+        ValueError: there is no run in the folder, it goes on already, has reached its end, or
+            another setting cannot be changed.
         StoppedRun: energies or atoms ran away.
     """
     path = folder / CONFIG
@@ -123,11 +131,41 @@ def resume_run(folder: Path, console: Console | None = None) -> dict[str, Any]:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{str(path)!r} is damaged: {error}") from error
         config = validate(data, MDConfig, str(path)).model_copy(update={"out": str(folder)})
+        if changes:
+            config = _changed(config, changes)
         structure = Structure.load(folder / START)
         potential, closest = _model(config, structure)
         members = _members(config, structure)
         simulation = Simulation(config, structure, potential, folder, console, closest, members)
-        return simulation.run(resume=True, before_files=lambda: _remove_temporaries(folder, config))
+
+        def claim() -> None:
+            _remove_temporaries(folder, config)
+            if changes:
+                _save_config(config)
+
+        return simulation.run(resume=True, before_files=claim)
+
+
+def _changed(config: MDConfig, changes: Mapping[str, Any]) -> MDConfig:
+    """The configuration of a run as it goes on."""
+    fixed = [name for name in changes if name not in CHANGEABLE]
+    if fixed:
+        raise ValueError(
+            f"{', '.join(fixed)}: a run that goes on keeps its settings, but for "
+            f"{', '.join(CHANGEABLE)}; start another one, e.g. from its last frame"
+        )
+    data = config.model_dump() | dict(changes)
+    if "timestep" in changes:
+        _, progress = load_restart(Path(config.out) / RESTART)
+        for stage in data["stages"][progress.stage :]:
+            stage["timestep"] = None
+    return validate(data, MDConfig, "the run with its new settings")
+
+
+def _save_config(config: MDConfig) -> None:
+    path = Path(config.out) / CONFIG
+    with naming(path), atomic_write(path, "w") as file:
+        file.write(config.model_dump_json(indent=2) + "\n")
 
 
 def _remove_temporaries(folder: Path, config: MDConfig) -> None:

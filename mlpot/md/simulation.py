@@ -17,28 +17,22 @@ from mlpot.models import Potential
 from mlpot.units import KB
 
 from .beginning import checked_system, first_state, make_system, with_drawn_velocities
-from .committee import UNCERTAIN, Committee
+from .committee import Committee
 from .config import MDConfig, Stage
 from .engine import Engine, make_pairs
 from .frame import Frame
-from .log_file import read_log
-from .progress import ProgressBar
 from .readings import readings
-from .record import Sample
+from .recording import Recording
 from .restart import Progress, load_restart
-from .run_files import LAST_GOOD, LOG, RESTART, RunFiles, is_complete
-from .run_summary import Totals
+from .run_files import RESTART, is_complete
 from .state import State
+from .stopped_run import stopped_run
 from .structure import Structure
 from .system import System
 from .watch import Watch
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-class StoppedRun(ValueError):  # noqa: N818, says what happened
-    """A run was stopped because its energies or atoms ran away; the message says where it is."""
 
 
 class Simulation:
@@ -67,18 +61,16 @@ class Simulation:
         self.config, self.structure, self.potential = config, structure, potential
         self.folder, self._console = folder, console
         self.progress = Progress()
-        self.totals = Totals(config, len(structure.numbers))
         self._before_files: Callable[[], None] = lambda: None
         self._watch = Watch(config, closest, console)
         self._committee: Committee | None = None
         if config.committee is not None:
             self._committee = Committee(config.committee, members, config.neighbors)
-        self._bar = ProgressBar(console, config.steps_left(self.progress), config.timestep)
-        self._files: RunFiles | None = None
+        n_atoms = len(structure.numbers)
+        self._recording = Recording(config, folder, n_atoms, console, self._committee)
         self._resumed: Progress | None = None
         # The first signal ends the run after the block of steps that is under way.
         self._signals = SignalWatch()
-        self._waiting: list[tuple[str, tuple]] = []
         self._good: tuple[int, float, System, State] | None = None
         self._reference = np.zeros(config.replicas)
 
@@ -121,11 +113,11 @@ class Simulation:
         problem: str | None = None
         interrupted: KeyboardInterrupt | None = None
         begin = 0
-        with self._bar, self._signals:
+        with self._recording.bar, self._signals:
             try:
                 for number in range(self.progress.stage, len(stages)):
                     begin = self.progress.step - self.progress.stage_step
-                    self._bar.expect(self.progress.step, config.steps_left(self.progress))
+                    self._recording.bar.expect(self.progress.step, config.steps_left(self.progress))
                     system = make_system(config, self.structure, number)
                     integrator = stages[number].integrator(system, config.timestep)
                     engine = Engine(system, self.potential, integrator, search)
@@ -133,27 +125,27 @@ class Simulation:
                     try:
                         state, problem = self._blocks(stages[number], system, engine, state)
                     finally:
-                        self.totals.add_engine(engine)
+                        self._recording.totals.add_engine(engine)
                     if problem is not None:
                         break
                     if "fmax" in state.extra:
                         self._tell(
-                            self.totals.add_relaxation(
+                            self._recording.totals.add_relaxation(
                                 stages[number], np.array(state.extra["fmax"])
                             )
                         )
                     self.progress = replace(self.progress, stage=number + 1, stage_step=0)
                     self._checkpoint(state)
-                    self._bar.expect(self.progress.step, config.steps_left(self.progress))
+                    self._recording.bar.expect(self.progress.step, config.steps_left(self.progress))
             except KeyboardInterrupt as error:
                 problem, interrupted = "interrupted", error
-                if self._files is None:
+                if not self._recording.is_open:
                     raise
         return self._finish(system, problem, interrupted, begin)
 
     def _enter(self, stage: Stage, system: System, engine: Engine, state: State) -> State:
         """The first state of a stage, or of its part that is left."""
-        config = self.config
+        given = state
         try:
             if self.progress.stage_step == 0:
                 state = self._prepared(stage, system, state)
@@ -173,21 +165,16 @@ class Simulation:
             raise ValueError(f"molecular dynamics cannot start: {wrong} in the given structure")
         self._watch.begin(system, state)
         self._good = (self.progress.step, self.progress.time, system, state)
-        if self._files is None:
+        if not self._recording.is_open:
             # Only now: a run that cannot start changes no file.
             self._before_files()
             frame = Frame.of(*self._good, self._reference)
-            self._files = RunFiles(self.folder, config, frame, self._resumed)
-            if self._resumed is not None:
-                log = read_log(self.folder / LOG)  # of the part that is kept
-                self.totals.recall(log, self.progress)
-                self._watch.recall(log, self.progress.step)
-            if self._committee is not None:
-                self._committee.open(self.folder, self._resumed)
-            if self.progress.step == 0:
-                self._note(stage, system, state, 0, self.progress.time, found, 0.0)
-                self._files.submit(self._waiting)
-                self._waiting = []
+            self._recording.open(frame, self._resumed, self._watch)
+            if self._resumed is None:
+                self._note(system, state, 0, self.progress.time, found, 0.0)
+                self._recording.submit()
+                # As it was before the stage began, as restart files between stages are.
+                self._checkpoint(given)
         return state
 
     def _prepared(self, stage: Stage, system: System, state: State) -> State:
@@ -217,11 +204,11 @@ class Simulation:
             state = replace(state, kT=self._kT(stage, begin.stage_step, system))
             started = time.perf_counter()
             try:
-                state, seen = engine.block(state, steps, self._wanted_after(begin.step))
+                state, seen = engine.block(state, steps, self._recording.wanted_after(begin.step))
             except (ValueError, RuntimeError) as error:
                 return state, str(error)
             took = time.perf_counter() - started
-            self.totals.add_time(steps, took, dt)
+            self._recording.totals.add_time(steps, took, dt)
             for k, (found, then) in seen.items():
                 values = readings(stage, found, self._reference, engine.integrator.stress)
                 wrong = self._watch.energies(begin.step + k, values)
@@ -231,14 +218,12 @@ class Simulation:
                     self.progress = replace(begin, step=begin.step + k)
                     return state, wrong
                 moment = begin.time + k * dt
-                self._note(stage, system, then, begin.step + k, moment, values, steps / took)
+                self._note(system, then, begin.step + k, moment, values, steps / took)
                 wrong = self._asked(begin.step + k, moment, system, then)
                 if wrong is not None:
                     self.progress = replace(begin, step=begin.step + k)
                     return state, wrong
-            assert self._files is not None
-            self._files.submit(self._waiting)
-            self._waiting = []
+            self._recording.submit()
             self.progress = replace(
                 begin,
                 step=begin.step + steps,
@@ -264,16 +249,8 @@ class Simulation:
             return None
         return self._committee.look(step, moment, system, state, self._reference)
 
-    def _wanted_after(self, first: int) -> Callable[[int], bool]:
-        """Which steps after one are logged, written, or looked at by the committee."""
-        every = {self.config.log_interval, self.config.frame_interval}
-        if self.config.committee is not None:
-            every.add(self.config.committee.interval)
-        return lambda k: any((first + k) % interval == 0 for interval in every)
-
     def _note(
         self,
-        stage: Stage,
         system: System,
         state: State,
         step: int,
@@ -281,50 +258,26 @@ class Simulation:
         values: dict[str, np.ndarray],
         speed: float,
     ) -> None:
-        """Put what is to be written of a step aside, and show it."""
-        config = self.config
-        if step % config.log_interval == 0:
-            self._waiting.append(("log", (step, moment, stage.label, values, speed)))
-            self.totals.add_sample(moment, self.progress.stage, values)
-            shown = ("potential", "kinetic", "total", "temperature")
-            first = {name: float(values[name][0]) for name in shown}
-            self._bar.show(Sample(step, moment, steps_per_second=speed, **first))
-        if config.trajectory and step % config.frame_interval == 0:
-            self._waiting.append(("frame", (step, moment, system, state, self._reference)))
+        number = self.progress.stage
+        self._recording.note(number, system, state, step, moment, values, self._reference, speed)
 
     def _checkpoint(self, state: State) -> None:
-        assert self._files is not None
-        if self._committee is not None:
-            self.progress = self._committee.marked(self.progress)
-        self._files.checkpoint(state, self.progress)
+        self.progress = self._recording.checkpoint(state, self.progress)
 
     def _finish(
         self, system: System, problem: str | None, interrupted: Any, begin: int
     ) -> dict[str, Any]:
-        assert self._files is not None and self._good is not None
-        self._files.close()
-        good = Frame.of(*self._good, self._reference)
-        self._files.last_state(good, problem is None)
-        summary = self.totals.summary(self.progress.step, problem, self._watch)
-        if self._committee is not None:
-            summary |= self._committee.summary()
-        self._files.report(system, summary, begin)
+        assert self._good is not None
+        good, step = Frame.of(*self._good, self._reference), self.progress.step
+        summary = self._recording.finish(good, step, problem, self._watch, system, begin)
         if interrupted is not None:
             raise interrupted
         if problem is not None:
-            raise StoppedRun(
-                f"molecular dynamics stopped at step {self.progress.step}: {problem}. The last "
-                f"good state, of step {good.step}, is in {self.folder / LAST_GOOD}. "
-                f"{self._advice(problem)}"
-            )
+            stage = self.config.stages[self.progress.stage]
+            dt = None if stage.ensemble == "minimise" else stage.timestep or self.config.timestep
+            saved = self._recording.saved_step
+            raise stopped_run(problem, self.folder, step, good.step, saved, dt)
         return summary
-
-    def _advice(self, problem: str) -> str:
-        if self._committee is not None and problem.startswith("the committee"):
-            return f"Frames to label are in {self.folder / UNCERTAIN}."
-        return (
-            "Try a shorter time step, a relaxed structure, or a potential trained on such states."
-        )
 
     def _kT(self, stage: Stage, step: int, system: System) -> mx.array:
         kelvins = self.config.temperatures(stage, step / stage.steps)

@@ -165,6 +165,8 @@ stages:
     assert '"seed": 5' in (folder / "staged" / "config.json").read_text()
     assert "change them there" in refused(capsys, ["md", str(path), "--steps", "9"])
     assert "reached its end" in refused(capsys, ["md", "--resume", str(folder / "staged")])
+    again = ["md", "--resume", str(folder / "staged"), "--seed", "3"]
+    assert "nothing else but --timestep, --max-temperature" in refused(capsys, again)
     path.write_text(text.replace("ensemble: bussi", "ensembel: bussi"))
     assert "did you mean 'ensemble'" in refused(capsys, ["md", str(path)])
     assert "give --struct, --out" in refused(capsys, ["md", "--model", "m.safetensors"])
@@ -195,7 +197,7 @@ def test_scripts_run(folder, tmp_path, monkeypatch, capsys, script):
 
 
 def test_interruption_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def interrupted(folder, console):
+    def interrupted(folder, console, changes):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mlpot.md.launch.resume_run", interrupted)

@@ -20,7 +20,8 @@ from mlpot.md.ase_bridge import to_structure
 from mlpot.md.committee_config import CommitteeSection
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.h5md import read_h5md
-from mlpot.md.simulation import Simulation, StoppedRun
+from mlpot.md.recording import Recording
+from mlpot.md.stopped_run import StoppedRun
 from mlpot.models import Potential, PotentialConfig, V2106Config
 
 SOFTNESS = {"soft": 0.97, "right": 1.0, "hard": 1.03}
@@ -133,15 +134,15 @@ def test_a_stopped_run_keeps_the_same_frames(tmp_path, monkeypatch):
     section = {"threshold": 1e-4, "interval": 5, "spacing": 10}
     start(settings(tmp_path / "whole", section))
     stops = [33]
-    note = Simulation._note
+    note = Recording.note
 
-    def stop(self, stage, system, state, step, *rest):
+    def stop(self, number, system, state, step, *rest):
         if stops and step >= stops[0]:
             stops.pop()
             raise KeyboardInterrupt
-        note(self, stage, system, state, step, *rest)
+        note(self, number, system, state, step, *rest)
 
-    monkeypatch.setattr(Simulation, "_note", stop)
+    monkeypatch.setattr(Recording, "note", stop)
     with pytest.raises(KeyboardInterrupt):
         start(settings(tmp_path / "parts", section))
     assert len(rows(tmp_path / "parts")) == 6

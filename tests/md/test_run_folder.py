@@ -25,6 +25,7 @@ from mlpot.md.frame import Frame
 from mlpot.md.h5md import read_h5md
 from mlpot.md.log_file import LogFile, read_log
 from mlpot.md.observables import COLUMNS
+from mlpot.md.recording import Recording
 from mlpot.md.simulation import Simulation
 
 
@@ -249,15 +250,15 @@ def test_no_room_on_the_disk(tmp_path, metal, monkeypatch, trajectory, full):
     changes = {"trajectory": trajectory, "log_interval": 1, "stages": [Stage(steps=40)]}
     start(tmp_path / "whole", **changes)
     out = tmp_path / "run"
-    note, limits = Simulation._note, resource.getrlimit(resource.RLIMIT_FSIZE)
+    note, limits = Recording.note, resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def fill(self, stage, system, state, step, *rest):
+    def fill(self, number, system, state, step, *rest):
         if step == 25 and (out / "restart.npz").exists():
             room = (out / full).stat().st_size + 10
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
-        note(self, stage, system, state, step, *rest)
+        note(self, number, system, state, step, *rest)
 
-    monkeypatch.setattr(Simulation, "_note", fill)
+    monkeypatch.setattr(Recording, "note", fill)
     said = rf"'{out}/.*' cannot be written: .*room on the disk.*mlpot md --resume {out}"
     try:
         with pytest.raises(OSError, match=said):

@@ -22,8 +22,9 @@ from mlpot.md.ase_bridge import to_structure
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.h5md import read_h5md
 from mlpot.md.log_file import read_log
+from mlpot.md.recording import Recording
 from mlpot.md.run_files import RESTART
-from mlpot.md.simulation import Simulation, StoppedRun
+from mlpot.md.stopped_run import StoppedRun
 
 
 def metal(closest=None):
@@ -114,15 +115,15 @@ def test_a_stopped_run_goes_on_exactly(tmp_path, monkeypatch, trajectory):
     named = {"stages": stages, "trajectory": trajectory}
     start(settings(whole, **named))
     # Stopped twice, between restart files, in the middle of either stage.
-    submit, stops = launch.Simulation._note, [33, 84]
+    submit, stops = Recording.note, [33, 84]
 
-    def note(self, stage, system, state, step, *rest):
+    def note(self, number, system, state, step, *rest):
         if stops and step >= stops[0]:
             stops.pop(0)
             raise KeyboardInterrupt
-        submit(self, stage, system, state, step, *rest)
+        submit(self, number, system, state, step, *rest)
 
-    monkeypatch.setattr(Simulation, "_note", note)
+    monkeypatch.setattr(Recording, "note", note)
     with pytest.raises(KeyboardInterrupt):
         start(settings(parts, **named))
     with pytest.raises(KeyboardInterrupt):
@@ -257,6 +258,55 @@ def test_explosions_stop_and_save(tmp_path):
             ),
             flying,
         )
+
+
+def test_an_exploded_run_goes_on_with_a_shorter_step(tmp_path):
+    out = tmp_path / "hot"
+    stages = [Stage(steps=40), Stage(name="hot", steps=60, timestep=40.0)]
+    said = rf"from step 40 by: mlpot md --resume {out} --timestep 20"
+    with pytest.raises(StoppedRun, match=said):
+        start(settings(out, stages=stages))
+    with pytest.raises(ValueError, match="seed: a run that goes on keeps its settings, but for"):
+        launch.resume_run(out, changes={"seed": 3})
+    with pytest.raises(ValueError, match="a time step may have 50 fs at most"):
+        launch.resume_run(out, changes={"timestep": 80.0})
+    with pytest.raises(StoppedRun):  # nothing has changed
+        launch.resume_run(out)
+    summary = launch.resume_run(out, changes={"timestep": 1.0, "max_temperature": 2000.0})
+    assert summary["stopped"] is None and summary["steps_done"] == 100
+    assert (out / "final.extxyz").exists() and not (out / "last_good.extxyz").exists()
+    log = read_log(out / "log.csv")
+    np.testing.assert_array_equal(log["step"], np.arange(0, 101, 5))
+    late = log["step"] > 40
+    np.testing.assert_allclose(log["time_fs"][~late], 2.0 * log["step"][~late])
+    np.testing.assert_allclose(log["time_fs"][late], 80.0 + (log["step"][late] - 40))
+    assert abs(summary["drift_meV_per_atom_per_ps"]) < 50
+    kept = json.loads((out / "config.json").read_text())
+    assert kept["max_temperature"] == 2000.0 and kept["timestep"] == 1.0
+    assert [stage["timestep"] for stage in kept["stages"]] == [None, None]
+
+
+def test_a_run_stopped_in_its_first_block_goes_on_exactly(tmp_path, monkeypatch):
+    stages = [Stage(ensemble="langevin", steps=30)]
+    start(settings(tmp_path / "whole", stages=stages))
+    note = Recording.note
+
+    def stop(self, number, system, state, step, *rest):
+        if step == 5:
+            raise KeyboardInterrupt
+        note(self, number, system, state, step, *rest)
+
+    monkeypatch.setattr(Recording, "note", stop)
+    with pytest.raises(KeyboardInterrupt):
+        start(settings(tmp_path / "parts", stages=stages))
+    monkeypatch.setattr(Recording, "note", note)
+    assert launch.resume_run(tmp_path / "parts")["restarted_from_step"] == 0
+    first, second = (read_log(tmp_path / name / "log.csv") for name in ("whole", "parts"))
+    for name in first:
+        if name != "steps_per_second":
+            np.testing.assert_array_equal(second[name], first[name], name)
+    one, two = (read_h5md(tmp_path / name / "trajectory.h5") for name in ("whole", "parts"))
+    np.testing.assert_array_equal(two["position"], one["position"])
 
 
 def test_starts_that_fail_leave_no_files(tmp_path):

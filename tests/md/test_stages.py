@@ -20,9 +20,9 @@ from mlpot.md.ase_bridge import to_structure
 from mlpot.md.config import MDConfig, Stage
 from mlpot.md.h5md import read_h5md
 from mlpot.md.log_file import read_log
+from mlpot.md.recording import Recording
 from mlpot.md.restart import load_restart
 from mlpot.md.run_files import RESTART
-from mlpot.md.simulation import Simulation
 from mlpot.md.structure import Structure
 
 
@@ -109,17 +109,17 @@ def test_equal_stages_are_summed_up_apart(tmp_path):
 def test_a_resumed_run_is_summed_up_as_a_whole(tmp_path, monkeypatch):
     stages = [Stage(ensemble="langevin", steps=20), Stage(ensemble="nose-hoover", steps=45)]
     whole = start(settings(tmp_path / "whole", stages, trajectory=""))
-    note = Simulation._note
+    note = Recording.note
 
     def stop(self, stage, system, state, step, *rest):
         if step == 55:
             raise KeyboardInterrupt
         note(self, stage, system, state, step, *rest)
 
-    monkeypatch.setattr(Simulation, "_note", stop)
+    monkeypatch.setattr(Recording, "note", stop)
     with pytest.raises(KeyboardInterrupt):
         start(settings(tmp_path / "parts", stages, trajectory=""))
-    monkeypatch.setattr(Simulation, "_note", note)
+    monkeypatch.setattr(Recording, "note", note)
     parts = launch.resume_run(tmp_path / "parts")
     for name in ("mean_temperature_K", "std_temperature_K", "drift_meV_per_atom_per_ps"):
         assert parts[name] == pytest.approx(whole[name], rel=1e-9), name
@@ -142,7 +142,7 @@ def test_a_signal_leaves_a_restart_file_after_the_block(tmp_path, monkeypatch, n
     stages = [Stage(ensemble="langevin", steps=30), Stage(ensemble="nose-hoover", steps=30)]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     start(settings(whole, stages, **named))
-    note, signals = Simulation._note, [10, 45]
+    note, signals = Recording.note, [10, 45]
 
     def send(self, stage, system, state, step, *rest):
         note(self, stage, system, state, step, *rest)
@@ -150,7 +150,7 @@ def test_a_signal_leaves_a_restart_file_after_the_block(tmp_path, monkeypatch, n
             signals.pop(0)
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(Simulation, "_note", send)
+    monkeypatch.setattr(Recording, "note", send)
     with pytest.raises(KeyboardInterrupt):
         start(settings(parts, stages, **named))
     assert load_restart(parts / RESTART)[1].step == 14  # two blocks of 7
