@@ -153,6 +153,7 @@ class NequIPLayer(mlx.nn.Module):
         self.radial = nn.FullyConnectedNet(
             [config.number_of_basis, *config.radial_neurons, self._messages.weight_numel],
             "silu",
+            variance_in=config.basis_scale**-2,
             normalization=config.normalization,
         )
         self.radial_table = RadialTable()

@@ -34,6 +34,14 @@ class NequIPConfig(StrictModel):
         description="of hidden irreps: (-1)^l, both, or even for all, which breaks mirror symmetry",
     )
     number_of_basis: int = Field(default=8, ge=1, description="radial basis functions")
+    # NequIP's functions have root mean squares of 0.1 to 0.2 over the neighbours in a molecule, its
+    # radial networks are normalised for inputs of 1.
+    basis_scale: float = Field(
+        default=1.0,
+        gt=0,
+        description="factor of the basis where it enters the radial networks; networks learn "
+        "faster where that brings the functions to the size of 1",
+    )
     train_basis: bool = Field(default=False, description="train the basis' frequencies")
     envelope: Literal["polynomial", "xplor"] = Field(
         default="polynomial", description="what makes the basis vanish at the cutoff"

@@ -155,3 +155,21 @@ def test_radial_networks_together(options, monkeypatch):
     assert np.abs(found[0][-1]).max() > 1e-6
     for plain, together in zip(*found, strict=True):
         np.testing.assert_allclose(together, plain, rtol=1e-9, atol=1e-11 * np.abs(plain).max())
+
+
+def test_basis_scale_is_a_factor_of_what_enters_the_radial_networks():
+    scaled, plain = small(basis_scale=8.0), small()
+    weights = dict(tree_flatten(plain.parameters()))
+    first = [name for name in weights if name.endswith("radial.layer0.weight")]
+    assert len(first) == 2
+    xyz, numbers = np.random.default_rng(1).uniform(-1.2, 1.2, (5, 3)), [1, 8, 1, 8, 1]
+    energies = []
+    with mx.stream(mx.cpu):
+        for factor, potential in ((1.0, scaled), (8.0, plain), (1.0, plain)):
+            own = weights | {name: factor * weights[name] for name in first}
+            potential.load_weights(list(own.items()))
+            potential.set_dtype(mx.float64)
+            atoms = graph.build(numbers, xyz, cutoff=3.0, dtype=mx.float64)
+            energies.append(potential.interaction_energy(atoms).item())
+    assert energies[0] == pytest.approx(energies[1], rel=1e-12)
+    assert energies[0] != pytest.approx(energies[2], rel=1e-2)
