@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import glob
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from mlpot.models import PotentialConfig
+
+_ENERGIES_A_LINE = 4
 #: Metadata of published potentials.
 _ORIGIN = ("name", "source", "licence", "citation", "training_data", "note")
 
@@ -39,7 +43,8 @@ def info(
 ) -> None:
     """Print what a model or a data set holds.
 
-    Of a model: origin and terms, elements, cutoff, size, E0s, configuration and metadata. Of data:
+    Of a model: origin and terms, architecture, cutoff, elements, size, training, configuration,
+    metadata and E0s. Of data:
     frames, elements, labels, their ranges and what looks suspicious.
     """
     # Names of published potentials have no suffix; a missing file with one is a mistyped name.
@@ -74,20 +79,25 @@ def _describe_model(model: Path, parameters: bool) -> None:
     potential = io.build_potential(arrays, metadata, str(model))
     config = potential.config
     n_parameters = sum(array.size for array in arrays.values())
-    typer.echo(f"file            {model} (format version {metadata['format_version']})")
+    known = potential.numbers
+    count = f"{len(known)}: " if len(known) > 8 else ""
+    _row("file", f"{model} (format version {metadata['format_version']})")
     for name in _ORIGIN:
         if name in metadata:
-            typer.echo(f"{name.replace('_', ' '):15} {metadata[name]}")
-    typer.echo(f"elements        {format_elements(potential.numbers)}")
-    typer.echo(f"cutoff          {potential.cutoff:g} Angstrom")
-    typer.echo(f"parameters      {n_parameters} in {len(arrays)} arrays")
+            _row(name.replace("_", " "), metadata[name])
+    _row("architecture", _architecture(config))
+    _row("cutoff", f"{potential.cutoff:g} Angstrom")
+    _row("elements", f"{count}{format_elements(known)}")
+    _row("parameters", f"{n_parameters} in {len(arrays)} arrays")
+    if "train_file" in metadata:
+        _row("trained on", metadata["train_file"])
+    if "valid_loss" in metadata:
+        epoch = f" in epoch {metadata['epoch']}" if "epoch" in metadata else ""
+        loss = float(metadata["valid_loss"])
+        _row("accuracy", f"validation loss {loss:.4g}{epoch}; errors by: mlpot eval")
     if parameters:
         for name, array in sorted(arrays.items()):
             typer.echo(f"  {name} {tuple(array.shape)}")
-    typer.echo("E0s (eV)")
-    for number in potential.numbers:
-        energy = f"{config.E0s[number]:.8f}" if number in config.E0s else "0 (not given)"
-        typer.echo(f"  {symbol(number):<3} {energy}")
     typer.echo("configuration")
     for name, value in config.model_dump(exclude={"E0s", "numbers", "cutoff"}).items():
         if isinstance(value, dict):
@@ -96,8 +106,29 @@ def _describe_model(model: Path, parameters: bool) -> None:
                 typer.echo(f"    {inner}: {one}")
         else:
             typer.echo(f"  {name}: {value}")
-    told = ("format", "format_version", "config", *_ORIGIN)
+    told = ("format", "format_version", "config", "train_file", "valid_loss", "epoch", *_ORIGIN)
     further = {k: v for k, v in metadata.items() if k not in told}
     typer.echo("metadata" if further else "metadata        none")
     for name, text in sorted(further.items()):
         typer.echo(f"  {name}: {text}")
+    typer.echo("E0s (eV)")
+    energies = [
+        f"{symbol(number):<2} {config.E0s[number]:16.8f}"
+        if number in config.E0s
+        else f"{symbol(number):<2} {'0 (not given)':>16}"
+        for number in known
+    ]
+    for first in range(0, len(energies), _ENERGIES_A_LINE):
+        typer.echo("  " + "    ".join(energies[first : first + _ENERGIES_A_LINE]))
+
+
+def _row(name: str, text: str) -> None:
+    typer.echo(f"{name:15} {text}")
+
+
+def _architecture(config: PotentialConfig) -> str:
+    """The backbone in a line; all of it stands in the configuration."""
+    model: Any = config.model
+    features = getattr(model, "irreps", None) or f"{model.channels} channels, lmax {model.lmax}"
+    repulsion = "; ZBL repulsion" if config.zbl else ""
+    return f"{model.name}: {model.layers} layers of {features}{repulsion}"

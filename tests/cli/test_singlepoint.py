@@ -13,6 +13,7 @@ from small_potentials import make_crystal, make_potential
 import mlpot
 from mlpot.calculators import MLPotCalculator, with_d3
 from mlpot.cli import app
+from mlpot.models import Potential, PotentialConfig, V2106Config
 
 
 def run(capsys, *words) -> tuple[int, str, str]:
@@ -110,6 +111,31 @@ def test_info(capsys, model, tmp_path):
         code, printed, err = run(capsys, "info", path)
         assert (code, printed) == (1, "")
         assert name in err
+
+
+def test_info_of_many_elements(capsys, tmp_path):
+    """What matters comes first, and all E0s take few lines at the end."""
+    backbone = V2106Config(channels=4, layers=1, lmax=1, radial_neurons=[4])
+    E0s = {z: -1.5 * z for z in range(1, 90) if z != 29}
+    config = PotentialConfig(numbers=list(range(1, 90)), cutoff=3.0, model=backbone, E0s=E0s)
+    told = {"train_file": "all.h5", "valid_loss": "0.0123456789", "epoch": "17"}
+    mlpot.save(tmp_path / "all.safetensors", Potential(config), told)
+    code, printed, _ = run(capsys, "info", tmp_path / "all.safetensors")
+    lines = printed.splitlines()
+    assert code == 0
+    for text in (
+        "architecture    v2106: 1 layers of 4 channels, lmax 1; ZBL repulsion",
+        "cutoff          3 Angstrom",
+        "trained on      all.h5",
+        "accuracy        validation loss 0.01235 in epoch 17; errors by: mlpot eval",
+    ):
+        assert text in lines[:8]
+    assert "elements        89: H, He" in printed
+    energies = lines[lines.index("E0s (eV)") + 1 :]
+    assert len(energies) == 23  # four a line, and nothing behind them
+    words = " ".join(energies).split()
+    assert words[:4] == ["H", "-1.50000000", "He", "-3.00000000"]
+    assert words[words.index("Cu") + 1] == "0" and words[-2:] == ["Ac", "-133.50000000"]
 
 
 def test_info_of_data(capsys, tmp_path):
