@@ -71,6 +71,22 @@ make_environment() {
     echo "$wanted" >"$stamp"
 }
 
+# Whether the documentation can be looked at in Chromium; installs it as `find_emulator_tools` does.
+find_browser() {
+    local candidate
+    for candidate in chromium chromium-browser google-chrome chrome; do
+        command -v "$candidate" >/dev/null && return 0
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "Installing chromium ..."
+        { apt-get install -qq -y --no-install-recommends chromium ||
+            { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
+        } >/dev/null 2>&1 && return 0
+    fi
+    echo "Chromium is missing; on Debian: sudo apt-get install chromium" >&2
+    return 1
+}
+
 # Whether GPU kernels can be checked without a GPU: clang with its sanitizers, on Linux. Installs
 # them where that can be done without asking (as root with apt-get).
 find_emulator_tools() {

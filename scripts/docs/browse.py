@@ -119,7 +119,8 @@ class Tab:
         """Open a page and wait until it is there."""
         self.events.clear()
         self.ask("Page.navigate", url=address)
-        for _ in range(400):
+        end = time.monotonic() + 60  # pages take a tenth of a second, a busy machine longer
+        while time.monotonic() < end:
             if (
                 self.run("document.readyState") == "complete"
                 and self.run("location.href") != "about:blank"
@@ -134,6 +135,7 @@ def browser(program: str) -> Iterator[Tab]:
     """A headless browser with one tab."""
     with tempfile.TemporaryDirectory(prefix="mlpot-browse-") as profile:
         command = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command += ["--disable-dev-shm-usage"]  # containers have little
         command += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -231,6 +233,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="pages whose path contains this")
     options = parser.parse_args(arguments)
     site = options.site.resolve()
+    if not (site / "index.html").is_file():
+        parser.error(f"{options.site} is no built site: mkdocs build --site-dir {options.site}")
+    if shutil.which(options.browser) is None:
+        parser.error(f"there is no {options.browser}: install Chromium, or name it by --browser")
     pages = [page for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
     count = 0
     with browser(options.browser) as tab:
