@@ -3,7 +3,7 @@
 from .batching import batch
 from .device_pairs import DevicePairs
 from .graph import Graph
-from .host_pairs import HostPairs
+from .host_pairs import HostPairs, StructureError
 from .neighbor_list import neighbor_list
 from .padding import bucket_size, pad
 from .pairs import Pairs
@@ -15,6 +15,7 @@ __all__ = [
     "Graph",
     "HostPairs",
     "Pairs",
+    "StructureError",
     "VerletList",
     "batch",
     "bucket_size",

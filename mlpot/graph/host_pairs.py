@@ -12,6 +12,19 @@ from .pairs import Pairs
 from .verlet_list import capacity
 
 
+class StructureError(ValueError):
+    """One of several structures has no list of pairs.
+
+    Args:
+        graph: number of the structure.
+        reason: what is wrong with it; atoms count from its first.
+    """
+
+    def __init__(self, graph: int, reason: str) -> None:
+        super().__init__(f"structure {graph}: {reason}")
+        self.graph, self.reason = graph, reason
+
+
 class HostPairs:
     """Builds `Pairs` with vesin; sizes only grow, so that functions are traced a few times.
 
@@ -49,18 +62,10 @@ class HostPairs:
             The pairs, and None: nothing can overflow (see `DevicePairs.build`).
 
         Raises:
-            ValueError: as `neighbor_list`.
+            ValueError: as `neighbor_list`; of several structures a `StructureError`.
         """
         xyz, rows = _host(positions), _host(cells)
-        found = [
-            neighbor_list(
-                xyz[self.starts[g] : self.starts[g + 1]],
-                rows[g],
-                self.pbc[g],
-                self.cutoff + self.skin,
-            )
-            for g in range(len(self.pbc))
-        ]
+        found = [self._of_one(g, xyz, rows) for g in range(len(self.pbc))]
         offsets = self.starts[:-1]
         plain = HostGraph(
             numbers=self.numbers,
@@ -79,6 +84,15 @@ class HostPairs:
         padded = host_pad(plain, len(xyz) + extra, self.capacity, len(self.pbc) + 1)
         graph = padded.to_graph(self.dtype)
         return Pairs(graph, positions, cells), None
+
+    def _of_one(self, graph: int, xyz: np.ndarray, rows: np.ndarray) -> tuple:
+        own = xyz[self.starts[graph] : self.starts[graph + 1]]
+        try:
+            return neighbor_list(own, rows[graph], self.pbc[graph], self.cutoff + self.skin)
+        except ValueError as error:
+            if len(self.pbc) == 1:
+                raise
+            raise StructureError(graph, str(error)) from error
 
     def fits(self, needed: np.ndarray | None) -> bool:
         """Whether a list was complete: always."""

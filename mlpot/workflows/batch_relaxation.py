@@ -15,6 +15,7 @@ from rich.console import Console
 
 from mlpot._signals import SignalWatch
 from mlpot.calculators import MLPotCalculator
+from mlpot.graph import StructureError, neighbor_list
 from mlpot.md import State, System, fire, initial_state
 from mlpot.md.engine import Engine, make_pairs
 from mlpot.models import Potential
@@ -64,9 +65,11 @@ def relax_batch(
         raise ValueError("there are no structures to relax")
     check_positive("eV/Angstrom", fmax=fmax)
     check_count("steps", steps)
-    for atoms in structures:
-        check_elements(atoms, calc)
-    potential.check_elements({int(z) for atoms in structures for z in atoms.numbers})
+    for number, atoms in enumerate(structures):
+        try:
+            _check(atoms, calc, potential)
+        except ValueError as error:
+            raise ValueError(f"structure {number}: {error}") from error
     double = potential.dtype == mx.float64
     with mx.stream(mx.cpu) if double else contextlib.nullcontext():
         batch = _Batch(structures, potential, fmax)
@@ -84,6 +87,17 @@ def relax_batch(
     if watch.received:
         raise Stopped(watch.received, found)
     return found
+
+
+def _check(atoms: Atoms, calc: MLPotCalculator | Potential, potential: Potential) -> None:
+    """Refuse what cannot be relaxed, before it is one of many."""
+    if len(atoms) == 0:
+        raise ValueError("it has no atoms")
+    check_elements(atoms, calc)
+    potential.check_elements({int(z) for z in atoms.numbers})
+    neighbor_list(atoms.positions, np.array(atoms.cell), atoms.pbc, potential.cutoff)
+    if _fixed_atoms(atoms).all():
+        raise ValueError("all of its atoms are fixed: there is nothing to relax")
 
 
 def _one_potential(calc: MLPotCalculator | Potential) -> Potential:
@@ -116,9 +130,6 @@ class _Batch:
     def __post_init__(self) -> None:
         self.going = list(range(len(self.structures)))
         self._fixed = [_fixed_atoms(atoms) for atoms in self.structures]
-        for k, fixed in enumerate(self._fixed):
-            if fixed.all():
-                raise ValueError(f"all atoms of structure {k} are fixed: there is nothing to relax")
         self._begin([atoms.positions for atoms in self.structures], {})
         self._drop()
 
@@ -148,7 +159,10 @@ class _Batch:
 
     def advance(self, steps: int) -> None:
         """Some steps, then structures that are done drop out."""
-        self.state, _ = self._engine.block(self.state, steps)
+        try:
+            self.state, _ = self._engine.block(self.state, steps)
+        except StructureError as error:
+            raise ValueError(f"structure {self.going[error.graph]}: {error.reason}") from error
         self.steps += steps
         if not np.isfinite(np.array(self.state.energies)).all():
             bad = self.going[int(np.argmin(np.isfinite(np.array(self.state.energies))))]

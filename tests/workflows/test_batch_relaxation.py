@@ -11,6 +11,7 @@ from embedded_atoms import EmbeddedAtoms
 from sample_potentials import triclinic
 
 from mlpot.calculators import MLPotCalculator
+from mlpot.graph import HostPairs
 from mlpot.workflows import relax, relax_batch
 
 
@@ -68,13 +69,53 @@ def test_steps_run_out_and_refusals():
         relax_batch([], metal())
     with pytest.raises(ValueError, match="fmax is -1"):
         relax_batch(structures, metal(), fmax=-1)
-    with pytest.raises(ValueError, match="does not know Fe"):
-        relax_batch([bulk("Fe")], metal())
+    with pytest.raises(ValueError, match=r"structure 2: .*does not know Fe"):
+        relax_batch([*structures, bulk("Fe")], metal())
     with pytest.raises(ValueError, match="committee of 2"):
         relax_batch(structures, MLPotCalculator([metal(), metal()], dtype="float64"))
     structures[1].set_constraint(FixCom())
-    with pytest.raises(ValueError, match="FixAtoms only, not FixCom"):
+    with pytest.raises(ValueError, match=r"structure 1: .*FixAtoms only, not FixCom"):
         relax_batch(structures, metal())
     structures[1].set_constraint(FixAtoms(range(4)))
-    with pytest.raises(ValueError, match="all atoms of structure 1 are fixed"):
+    with pytest.raises(ValueError, match="structure 1: all of its atoms are fixed"):
         relax_batch(structures, metal())
+
+
+def test_errors_name_the_structure_and_its_own_atoms():
+    for change, said in (
+        ("twice", r"structure 2: atoms [12] and [12] are at the same place"),
+        ("nan", r"structure 2: position of atom 1 is not finite"),
+        ("flat", r"structure 2: .*lattice vector"),
+        ("none", r"structure 2: it has no atoms"),
+    ):
+        structures = various()
+        if change == "twice":
+            structures[2].positions[2] = structures[2].positions[1]
+        elif change == "nan":
+            structures[2].positions[1, 0] = np.nan
+        elif change == "flat":
+            structures[2].cell[2] = 0.0
+        else:
+            del structures[2][:]
+        with pytest.raises(ValueError, match=said):
+            relax_batch(structures, metal())
+
+
+def test_a_structure_that_is_lost_on_the_way_keeps_its_number(monkeypatch):
+    """The first two have dropped out of the batch by then."""
+    structures = [bulk("Cu", a=3.6, cubic=True) for _ in range(4)]
+    structures[2].rattle(0.1, seed=1)
+    structures[3].rattle(0.1, seed=2)
+    build, positions = HostPairs.build, []
+
+    def broken(self, xyz, cells):
+        positions.append(np.array(xyz))
+        if len(xyz) == 8 and len(positions) > 2:
+            xyz = mx.array(np.array(xyz))
+            xyz[5] = np.nan
+        return build(self, xyz, cells)
+
+    monkeypatch.setattr(HostPairs, "build", broken)
+    with pytest.raises(ValueError, match="structure 3: position of atom 1 is not finite"):
+        relax_batch(structures, metal(), fmax=1e-6)
+    assert len(positions) > 2
