@@ -21,7 +21,7 @@ from mlpot.graph.verlet_list import VerletList
 from mlpot.models import Potential
 
 from .evaluation import combine, evaluate, isolated_energies, to_voigt
-from .members import DTYPES, Model, find_dtype, find_models, in_precision, load_member
+from .members import DTYPES, Model, find_dtype, find_models, load_member
 from .per_atom import PerAtom
 from .second_derivatives import SecondDerivatives
 
@@ -45,7 +45,8 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
 
     Args:
         model: path of a checkpoint, a pattern (``"run*/best.safetensors"``), a `Potential`, or
-            several of these. A potential is never changed; for another precision it is copied.
+            several of these. A potential is never changed, and later changes of its weights do not
+            reach the calculator: make a new one after training on.
         dtype: "float32" or "float64".
         skin: Angstrom; neighbour lists hold pairs up to the cutoff plus this and are kept while
             atoms move less than half of it. 0 makes a list at every step.
@@ -67,17 +68,22 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         feature_dtype: str | mx.Dtype | None = None,
     ) -> None:
         super().__init__()
-        self._models = find_models(model)
+        given = find_models(model)
         self.dtype = find_dtype(dtype)
         self._feature_dtype = None if feature_dtype is None else str(feature_dtype)
         self.members: list[Potential] = [
-            load_member(one, self.dtype, feature_dtype) for one in self._models
+            load_member(one, self.dtype, feature_dtype) for one in given
+        ]
+        # What is pickled: where there is no path, the potential as it was given.
+        self._models = [
+            one if isinstance(one, str) else member
+            for one, member in zip(given, self.members, strict=True)
         ]
         self._forces = [ReplayedForces(member) for member in self.members]
         self._products = [ReplayedProducts(member) for member in self.members]
         self._pairs = VerletList(max(member.cutoff for member in self.members), skin)
         self._isolated: dict[tuple[int, int], float] = {}
-        names = [one if isinstance(one, str) else type(one).__name__ for one in self._models]
+        names = [one if isinstance(one, str) else type(one).__name__ for one in given]
         # What ASE stores in trajectories and databases.
         self.parameters = Parameters(model=", ".join(names), dtype=self.dtype, skin=self.skin)
         if len(self.members) > 1:
@@ -171,10 +177,10 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         return np.array([self._isolated[index, int(z)] for z in species])[inverse]
 
     def _with_members(self, dtype: str) -> MLPotCalculator:
-        """A new calculator that shares the potentials where the precision is the same."""
-        twin = MLPotCalculator([in_precision(m, dtype) for m in self.members], dtype, self.skin)
+        """A new calculator that shares the weights where the precision is the same."""
+        twin = MLPotCalculator(self.members, dtype, self.skin)
         twin._models = list(self._models)
-        twin._feature_dtype = self._feature_dtype
+        twin._feature_dtype = self._feature_dtype if dtype == "float32" else None
         twin.parameters = Parameters(self.parameters, dtype=dtype)
         return twin
 
@@ -185,7 +191,7 @@ class MLPotCalculator(SecondDerivatives, PerAtom, Calculator):
         return MLPotCalculator, given, state
 
     def __deepcopy__(self, memo: dict) -> MLPotCalculator:
-        """Shares the potentials, which are never changed, but nothing else."""
+        """Shares the weights, which are never changed, but nothing else."""
         twin = self._with_members(self.dtype)
         twin.atoms = None if self.atoms is None else self.atoms.copy()
         twin.results = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 from mlpot import io
 from mlpot.models import Potential
@@ -51,16 +52,22 @@ def find_models(model: Model | Iterable[Model]) -> list[str | Potential]:
     return found
 
 
-def in_precision(potential: Potential, dtype: str) -> Potential:
-    """The potential itself if it has this precision, otherwise a copy that does."""
-    wanted = DTYPES[dtype]
-    if potential.dtype == wanted:
-        return potential
-    converted = copy.deepcopy(potential)
-    with mx.stream(mx.cpu):
-        converted.set_dtype(wanted)
-        mx.eval(converted.parameters())
-    return converted
+def snapshot(potential: Potential, dtype: str) -> Potential:
+    """A copy in this precision, which later changes of the potential do not reach.
+
+    Arrays are shared as long as they stay the same.
+    """
+    arrays = [array for _, array in tree_flatten(potential.parameters())]
+    copied = copy.deepcopy(potential, {id(array): array for array in arrays})
+    return _set_precision(copied, dtype)
+
+
+def _set_precision(potential: Potential, dtype: str) -> Potential:
+    if potential.dtype != DTYPES[dtype]:
+        with mx.stream(mx.cpu):
+            potential.set_dtype(DTYPES[dtype])
+            mx.eval(potential.parameters())
+    return potential
 
 
 @contextlib.contextmanager
@@ -81,7 +88,7 @@ def load_member(
     """Read a potential if it is a path, in the wanted precision.
 
     Args:
-        model: a path, or a potential, which is not changed: it may be copied.
+        model: a path, or a potential, of which a snapshot is taken.
         dtype: "float32" or "float64".
         feature_dtype: see `Potential.set_feature_dtype`; None: as the potential has it.
 
@@ -89,10 +96,10 @@ def load_member(
         ValueError: another feature_dtype, or one of 16 bits beside float64.
     """
     if isinstance(model, Potential):
-        found = in_precision(model, dtype)
+        found = snapshot(model, dtype)
     else:
         with keep_random_state():
-            found = in_precision(io.load(model), dtype)
+            found = _set_precision(io.load(model), dtype)
     if feature_dtype is None or find_feature_dtype(feature_dtype) == found.feature_dtype:
         return found
     if dtype == "float64" and find_feature_dtype(feature_dtype) != mx.float32:
@@ -100,6 +107,5 @@ def load_member(
             f"feature_dtype is {str(feature_dtype).removeprefix('mlx.core.')!r}, for potentials in "
             'float32; the dtype is "float64"'
         )
-    found = copy.deepcopy(found) if found is model else found
     found.set_feature_dtype(feature_dtype)
     return found

@@ -14,6 +14,7 @@ from ase import Atoms, units
 from ase.constraints import FixAtoms
 from ase.md.verlet import VelocityVerlet
 from embedded_atoms import EmbeddedAtoms
+from mlx.utils import tree_map
 from sample_potentials import E0S, copper, small_network, triclinic
 
 import mlpot
@@ -243,3 +244,20 @@ def test_trajectory_is_the_same_with_and_without_skin():
     np.testing.assert_allclose(ends[1], ends[0], atol=1e-9)
     assert builds[0] == 151
     assert 1 <= builds[1] < 40
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weights_are_those_that_were_given(dtype):
+    """Cached, recorded and pickled results are of one potential, whatever becomes of it later."""
+    potential, atoms = small_network(), triclinic()
+    calc = MLPotCalculator(potential, dtype=dtype)
+    twin = copy.deepcopy(calc)
+    energies = []
+    for turn in range(6):  # enough for a record
+        atoms.rattle(0.01, seed=turn)
+        energies.append(calc.get_potential_energy(atoms))
+    potential.update(tree_map(lambda x: 1.1 * x, potential.parameters()))
+    assert MLPotCalculator(potential, dtype=dtype).get_potential_energy(atoms) != energies[-1]
+    for one in (calc, twin, pickle.loads(pickle.dumps(calc))):
+        found = one.get_potential_energy(atoms)
+        assert abs(found - energies[-1]) < (1e-5 if dtype == "float32" else 1e-10)

@@ -40,7 +40,9 @@ def test_double_precision_of_such_a_calculator_is_exact():
     potential = make_potential(2)
     short = MLPotCalculator(potential, feature_dtype="float16")
     wanted = forces(MLPotCalculator(potential, dtype="float64"))
-    assert np.array_equal(forces(short.astype("float64")), wanted)
+    double = short.astype("float64")
+    for one in (double, copy.deepcopy(double), pickle.loads(pickle.dumps(double))):
+        assert np.array_equal(forces(one), wanted)
 
 
 @pytest.mark.parametrize(
