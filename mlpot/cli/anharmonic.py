@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .relaxing import Steps
 from .stopping import stopping
 from .triples import integers
 
@@ -25,6 +26,7 @@ def anharmonic(
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    steps: Steps = 500,
     chunk: Annotated[int, typer.Option(help="Products at a time; memory grows with it.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("anharmonic"),
     name: Annotated[
@@ -57,6 +59,7 @@ def anharmonic(
             relax,
             mesh=counts,
             fmax=fmax,
+            steps=steps,
             chunk=chunk,
             out=out,
             name=name or struct.stem,

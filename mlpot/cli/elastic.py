@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .relaxing import Steps
 from .stopping import stopping
 
 
@@ -20,6 +21,7 @@ def elastic(
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    steps: Steps = 500,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("elastic"),
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
@@ -47,6 +49,7 @@ def elastic(
             relax,
             method=method,
             fmax=fmax,
+            steps=steps,
             out=out,
             name=name or struct.stem,
             plot=plot,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .relaxing import Steps
 from .stopping import stopping
 
 
@@ -20,6 +21,7 @@ def eos(
         bool, typer.Option("--relax/--no-relax", help="Relax the atoms at each volume.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-3,
+    steps: Steps = 500,
     d3: Functional = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("eos"),
     name: Annotated[
@@ -48,6 +50,7 @@ def eos(
             points=points,
             relax=relax,
             fmax=fmax,
+            steps=steps,
             out=out,
             name=name or struct.stem,
             plot=plot,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .relaxing import Steps
 from .stopping import stopping
 from .triples import integers
 
@@ -27,6 +28,7 @@ def phonons(
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    steps: Steps = 500,
     chunk: Annotated[
         int | None,
         typer.Option(help="Products at a time; by default as many as fit the memory."),
@@ -75,6 +77,7 @@ def phonons(
             relax,
             counts,
             fmax=fmax,
+            steps=steps,
             chunk=chunk,
             born=born,
             grueneisen=grueneisen,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .relaxing import Steps
 from .stopping import stopping
 
 
@@ -17,6 +18,7 @@ def vibrations(
         bool, typer.Option("--relax/--no-relax", help="Relax the atoms first.")
     ] = True,
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
+    steps: Steps = 500,
     temperature: Annotated[float, typer.Option(help="Of the thermochemistry, K.")] = 298.15,
     pressure: Annotated[float, typer.Option(help="Of the ideal gas, Pa.")] = 101325.0,
     symmetry_number: Annotated[
@@ -45,7 +47,7 @@ def vibrations(
     atoms = workflows.read_structure(struct)
     console = Console()
     with stopping("nothing is written"):
-        result = workflows.vibrations(
+        workflows.vibrations(
             atoms,
             MLPotCalculator(model, dtype="float64"),
             relax,
@@ -54,7 +56,11 @@ def vibrations(
             symmetry_number=symmetry_number,
             spin=spin,
             fmax=fmax,
+            steps=steps,
+            out=out,
+            name=name or struct.stem,
+            plot=plot,
+            overwrite=overwrite,
             console=console,
         )
-    paths = result.write(out, name or struct.stem, plot, overwrite)
-    console.print("Written:", *(f"  {path}" for path in paths.values()), sep="\n", soft_wrap=True)
+    console.print(f"Written to {out}", highlight=False, soft_wrap=True)

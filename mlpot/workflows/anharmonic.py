@@ -110,7 +110,7 @@ def anharmonic(
         kept.remove()
         raise _too_small(len(large), supercell)
     drift = float(np.abs(third.sum(axis=2)).max())
-    phono3py.fc3 = third
+    phono3py.fc3 = third.copy()  # symmetrised in place
     phono3py.symmetrize_fc2()
     phono3py.symmetrize_fc3()
     console.print(

@@ -93,10 +93,11 @@ def elastic(
     stress = np.asarray(unit.get_stress()) / GPA
     if method == "derivatives":
         clamped, relaxed = _from_derivatives(unit, calc, console)
+        unrelaxed = 0
     else:
-        clamped, relaxed = _from_strains(unit, calc, strain, fmax, steps, console)
+        clamped, relaxed, unrelaxed = _from_strains(unit, calc, strain, fmax, steps, console)
     unit.calc = None
-    result = Elastic(unit, clamped / GPA, relaxed / GPA, stress, method)
+    result = Elastic(unit, clamped / GPA, relaxed / GPA, stress, method, unrelaxed)
     console.print(result.table(), highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
@@ -118,9 +119,10 @@ def _from_derivatives(unit: Atoms, calc: Any, console: Console) -> tuple[np.ndar
 
 def _from_strains(
     unit: Atoms, calc: Any, size: float, fmax: float, steps: int, console: Console
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, int]:
     quiet = Console(quiet=True)
     matrices = np.zeros((2, 6, 6))
+    unrelaxed = 0
     with bar(console, "strained cells", 12) as progress:
         for a, direction in enumerate(derivatives.strain_directions()):
             stresses = []
@@ -130,10 +132,11 @@ def _from_strains(
                 strained.set_cell(unit.cell.array @ deformation, scale_atoms=True)
                 strained.calc = calc
                 clamped = np.asarray(strained.get_stress())
-                moved, _ = relax_and_report(strained, calc, fmax, False, steps, False, quiet)
+                moved, report = relax_and_report(strained, calc, fmax, False, steps, False, quiet)
+                unrelaxed += not report.converged
                 moved.calc = calc
                 stresses.append([clamped, np.asarray(moved.get_stress())])
                 progress(2 * a + (1 if sign > 0 else 2), 12)
             matrices[:, a] = (np.array(stresses[0]) - np.array(stresses[1])) / (2 * size)
     clamped, relaxed = 0.5 * (matrices + matrices.swapaxes(1, 2))
-    return clamped, relaxed
+    return clamped, relaxed, unrelaxed

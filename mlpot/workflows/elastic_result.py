@@ -15,6 +15,10 @@ from jaxtyping import Float64
 from mlpot.derivatives.strain import VOIGT
 
 from .outputs import check_outputs, named_paths, write_numbers
+from .relaxation import told_unrelaxed
+
+#: Directions (degrees) beside the axes of the picture in which its circles may be labelled.
+_LABELS = np.array([75, 60, 45])
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ class Elastic:
         relaxed: (6, 6), GPa, ions following the strain.
         stress: (6,), GPa, left in the cell; the constants are exact where it is zero.
         method: "derivatives" or "strains".
+        unrelaxed: strained cells whose atoms did not reach fmax: ``relaxed`` is then wrong.
     """
 
     atoms: Atoms
@@ -127,6 +132,7 @@ class Elastic:
     relaxed: Float64[np.ndarray, "6 6"]
     stress: Float64[np.ndarray, "6"]
     method: str
+    unrelaxed: int = 0
 
     @property
     def moduli(self) -> Moduli:
@@ -173,6 +179,8 @@ class Elastic:
                     f"These are the axes of the cell as it was given. Space group {group}:"
                 )
                 lines += other._tensors(" in the crystal's standard axes")
+        if self.unrelaxed:
+            lines.append(f"NOT CONVERGED: {told_unrelaxed(self.unrelaxed, 'strained cells')}.")
         return "\n".join([*lines, *self._summary()])
 
     def _tensors(self, axes: str) -> list[str]:
@@ -234,6 +242,7 @@ class Elastic:
             "relaxed_ions": self.relaxed.tolist(),
             "stress": self.stress.tolist(),
             "stable": self.stable,
+            "unrelaxed": self.unrelaxed,
             "eigenvalues": self.stability.tolist(),
         }
         standard = self.in_standard_axes()
@@ -266,16 +275,26 @@ def draw(c: np.ndarray, path: Path, title: str) -> None:
     """Young's modulus in the three planes of the axes, as polar curves."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     angles = np.linspace(0, 2 * np.pi, 361)
     for place, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
         directions = np.zeros((len(angles), 3))
         directions[:, i], directions[:, j] = np.cos(angles), np.sin(angles)
-        axes = figure.add_subplot(1, 3, place + 1, projection="polar")
-        axes.plot(angles, young_modulus(c, directions), color="#1f5fa8", linewidth=1.4)
+        axes: Any = figure.add_subplot(1, 3, place + 1, projection="polar")
+        moduli = young_modulus(c, directions)
+        axes.plot(angles, moduli, color="#1f5fa8", linewidth=1.4)
         axes.set_title(f"{'xyz'[i]}{'xyz'[j]} plane", fontsize=10)
-        axes.tick_params(labelsize=8)
+        axes.set_thetagrids(range(0, 360, 45), ["xyz"[i], "", "xyz"[j], *[""] * 5])
+        axes.set_ylim(0, 1.1 * moduli.max())
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+        # The labels stand where the curve is farthest from them.
+        circles = np.asarray(axes.get_yticks())[:, None]
+        gaps = np.abs(circles - moduli[_LABELS]).min(axis=0)
+        axes.set_rlabel_position(float(_LABELS[gaps.argmax()]))
+        for label in axes.get_yticklabels():
+            label.set(fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})
     figure.suptitle(f"{title}, Young's modulus (GPa) by direction")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=110)

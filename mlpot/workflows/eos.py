@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .checks import check_positive
 from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .progress import bar
-from .relaxation import relax_and_report
+from .relaxation import relax_and_report, told_unrelaxed
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class EquationOfState:
         residual: root mean square of the fit, eV.
         formula: of the cell.
         n_atoms: in the cell.
+        unrelaxed: volumes at which the atoms did not reach fmax.
     """
 
     volumes: Float64[np.ndarray, " n"]
@@ -46,6 +47,7 @@ class EquationOfState:
     residual: float
     formula: str
     n_atoms: int
+    unrelaxed: int = 0
 
     @property
     def near_edge(self) -> bool:
@@ -101,6 +103,7 @@ class EquationOfState:
             "residual_eV": self.residual,
             "n_atoms": self.n_atoms,
             "minimum_near_edge": self.near_edge,
+            "unrelaxed": self.unrelaxed,
         }
         write_numbers(paths, data, lambda path: _draw(self, path, name))
         return paths
@@ -161,19 +164,24 @@ def eos(
     console = Console() if console is None else console
     quiet = Console(quiet=True)
     factors = np.linspace(1 - span, 1 + span, points)
-    volumes, energies = [], []
+    volumes, energies, unrelaxed = [], [], 0
     with bar(console, "volumes", points) as progress:
         for done, factor in enumerate(factors, start=1):
             cell = atoms.copy()
             cell.set_cell(atoms.cell.array * factor ** (1 / 3), scale_atoms=True)
             cell.calc = calc
             if relax:
-                cell, _ = relax_and_report(cell, calc, fmax, False, steps, False, quiet)
+                cell, report = relax_and_report(cell, calc, fmax, False, steps, False, quiet)
+                unrelaxed += not report.converged
             volumes.append(cell.cell.volume)
             energies.append(float(cell.get_potential_energy()))
             progress(done, points)
-    result = fit(np.array(volumes), np.array(energies), atoms)
+    found = fit(np.array(volumes), np.array(energies), atoms)
+    result = replace(found, unrelaxed=unrelaxed)
     console.print(str(result), highlight=False)
+    if unrelaxed:
+        told = told_unrelaxed(unrelaxed, f"of {points} volumes")
+        console.print(f"[yellow]NOT CONVERGED: {told}.[/yellow]", highlight=False)
     if result.near_edge:
         console.print(f"[yellow]{_near_edge(result, span)}[/yellow]", highlight=False)
     if out is not None:

@@ -75,11 +75,16 @@ def displaced_forces(
     """
     moved = np.array([s.positions for s in supercells])
     kept = kept or KeptForces(None, calc, supercells[0], moved)
+
+    def forces_in(atoms: Atoms) -> np.ndarray:
+        atoms.calc = calc
+        return np.asarray(atoms.get_forces(), dtype=np.float64)
+
+    if len(kept.forces) and not isinstance(calc, MLPotCalculator):
+        kept.check_first(forces_in(supercells[0]))
     with kept:
         while (done := len(kept.forces)) < len(supercells):
-            atoms = supercells[done]
-            atoms.calc = calc
-            kept.add(np.asarray(atoms.get_forces(), dtype=np.float64)[None])
+            kept.add(forces_in(supercells[done])[None])
             progress(done + 1, len(supercells))
     return kept.forces
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Volumes are changed by this part in each direction.
 VOLUME_STEP = 0.01
+#: Up to so many bands have their colours named in a picture.
+_NAMED_BANDS = 6
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def grueneisen_parameters(
 
     larger, smaller = at_volume(1 + VOLUME_STEP), at_volume(1 - VOLUME_STEP)
     gruneisen: Any = PhonopyGruneisen(phonopy, larger, smaller)
-    gruneisen.set_mesh(list(mesh), is_gamma_center=True)
+    with np.errstate(divide="ignore", invalid="ignore"):  # acoustic modes at Gamma: see below
+        gruneisen.set_mesh(list(mesh), is_gamma_center=True)
     q_points, weights, frequencies, _, parameters = gruneisen.get_mesh()
     frequencies, parameters = np.array(frequencies), np.array(parameters)
     # At Gamma the acoustic frequencies are zero, whatever the volume.
@@ -83,9 +86,13 @@ def draw_grueneisen(found: Grueneisen, path: Path, title: str) -> None:
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for band in range(found.parameters.shape[1]):
-        axes.plot(found.frequencies[:, band], found.parameters[:, band], ".", markersize=3)
-    axes.axhline(found.mean, color="#888888", linestyle="--", linewidth=1)
+    n_bands = found.parameters.shape[1]
+    for band in range(n_bands):
+        name = f"band {band + 1}" if n_bands <= _NAMED_BANDS else None
+        x, y = found.frequencies[:, band], found.parameters[:, band]
+        axes.plot(x, y, ".", markersize=3, label=name)
+    axes.axhline(found.mean, color="#888888", linestyle="--", linewidth=1, label="mean")
+    axes.legend(fontsize=8, markerscale=2)
     axes.set_xlabel("frequency (THz)")
     axes.set_ylabel("Grüneisen parameter")
     axes.set_title(f"{title}: mean {found.mean:.2f}")

@@ -109,8 +109,12 @@ def draw(phonopy: Phonopy, path: Path, title: str) -> None:
         left.axvline(tick, color=_GREY, linewidth=0.5)
     left.set_xticks(ticks, names)
     left.set_xlim(ticks[0], ticks[-1])
-    left.set_ylabel("frequency (THz); imaginary below 0")
-    left.set_title(title)
+    lowest = min(float(piece.frequencies.min()) for piece in pieces)
+    highest = max(float(piece.frequencies.max()) for piece in pieces)
+    below = lowest < -0.01 * highest  # acoustic modes at Gamma are zero to rounding
+    left.set_ylabel("frequency (THz); imaginary below 0" if below else "frequency (THz)")
+    left.set_ylim(lowest - 0.05 * highest if below else -0.02 * highest, 1.05 * highest)
+    figure.suptitle(title)
     dos = phonopy.total_dos
     assert dos is not None
     right.plot(dos.dos, dos.frequency_points, color=_BLUE, linewidth=1.2)
@@ -120,4 +124,4 @@ def draw(phonopy: Phonopy, path: Path, title: str) -> None:
     right.set_xlabel("DOS (states/THz/cell)")
     for axes in (left, right):
         axes.axhline(0.0, color=_GREY, linewidth=0.8, linestyle="--")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=120)

@@ -28,7 +28,7 @@ from .phonopy_bridge import (
 )
 from .precision import check_elements, choose_method, in_float64
 from .progress import bar
-from .relaxation import relax_and_report
+from .relaxation import relax_and_report, told_unrelaxed
 
 if TYPE_CHECKING:
     from phonopy import Phonopy
@@ -82,7 +82,8 @@ def phonons(
         chunk: Hessian-vector products at a time; by default as many as fit the memory.
         npoints: q points on the longest piece of the path.
         born: file of Born effective charges and the dielectric tensor, in the format of phonopy's
-            BORN, for the splitting of optical modes at Gamma in polar crystals.
+            BORN, for the splitting of optical modes at Gamma in polar crystals; the same for all
+            volumes of Grueneisen parameters.
         grueneisen: compute Grueneisen parameters too, from the phonons at two more volumes.
         out: folder for the files; nothing is written by default.
         name: what file names begin with; the formula by default.
@@ -167,8 +168,13 @@ def phonons(
             cell = unit.copy()
             cell.set_cell(unit.cell.array * factor ** (1 / 3), scale_atoms=True)
             if relax:
-                cell, _ = relax_and_report(cell, calc, fmax, False, steps, True, console)
+                cell, report = relax_and_report(cell, calc, fmax, False, steps, True, console)
+                if not report.converged:
+                    told = told_unrelaxed(1, f"volumes ({factor:g} times this one)")
+                    raise ValueError(f"Grueneisen parameters: {told}")
             other = make_phonopy(cell, matrix, phonopy)
+            if born is not None:
+                other.nac_params = phonopy.nac_params
             path = None if out is None else Path(out) / f"{name}-forces-{factor:g}.npz"
             kept.append(_set_force_constants(other, calc, method, distance, chunk, console, path))
             other.symmetrize_force_constants(level=5, show_drift=False)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ase import Atoms
+from ase import Atoms, units
 
 if TYPE_CHECKING:
     from phono3py import Phono3py
@@ -119,12 +119,14 @@ def set_born_charges(phonopy: Phonopy, path: str | os.PathLike[str]) -> None:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"file of Born charges {str(path)!r} does not exist")
     try:
-        phonopy.nac_params = parse_BORN(phonopy.primitive, filename=path)
+        found: Any = parse_BORN(phonopy.primitive, filename=path)
     except Exception as error:  # phonopy raises whatever it trips over
         raise ValueError(
             f"phonopy cannot read Born charges from {str(path)!r} ({type(error).__name__}: "
             f"{error}); its format is described under BORN in phonopy's manual"
         ) from error
+    # Where the first line does not say it, it is e^2 / (4 pi epsilon_0) in eV Angstrom.
+    phonopy.nac_params = {"factor": units.Hartree * units.Bohr} | found
 
 
 def to_ase(cell: Any) -> Atoms:

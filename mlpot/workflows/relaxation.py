@@ -174,6 +174,14 @@ def relax(
     return relaxed
 
 
+def told_unrelaxed(count: int, what: str) -> str:
+    """What is said of a result that rests on relaxations which did not reach fmax."""
+    return (
+        f"the atoms of {count} {what} did not reach fmax, so what follows from them is off: give "
+        "more steps (--steps) or a larger fmax"
+    )
+
+
 def _largest_force(atoms: Atoms) -> float:
     return float(np.linalg.norm(atoms.get_forces(), axis=1).max())
 

@@ -25,6 +25,9 @@ Map = Callable[[np.ndarray], np.ndarray]
 #: Displacement for products by differences of forces, Angstrom.
 DIFFERENCE = 1e-3
 _MOST_PRODUCTS = 60
+#: The shortest trust radius, as a part of the longest move: energies may be noisier than so short
+#: a step changes them, and then forces alone decide.
+_SHORTEST = 1 / 64
 
 
 class Surface:
@@ -229,21 +232,22 @@ class Search:
     def step(self) -> None:
         """One step; a step that the model did not foresee is taken back and the radius halved."""
         point, surface = self.point, self.surface
-        for _ in range(10):
+        shortest = _SHORTEST * self._max_step
+        while True:
             move = self._move(point)
             predicted = point.gradient @ move + 0.5 * move @ surface.product(move)
             before = surface.atoms.positions.copy()
             energy, gradient = surface.move(before + move.reshape(-1, 3))
             error = abs(energy - point.energy - predicted)
             allowed = max(abs(predicted), 1e-6)
-            if error < 2.0 * allowed:
+            if error < 2.0 * allowed or self._radius <= shortest:
                 break
             surface.move(before)
-            self._radius *= 0.5
+            self._radius = max(0.5 * self._radius, shortest)
         if error < 0.3 * allowed:
             self._radius = min(1.5 * self._radius, self._max_step)
         elif error > 0.8 * allowed:
-            self._radius *= 0.5
+            self._radius = max(0.5 * self._radius, shortest)
         self.point = self._look(energy, gradient)
 
     def kick(self, move: np.ndarray) -> None:

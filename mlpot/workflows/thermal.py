@@ -86,7 +86,13 @@ def draw_thermal(thermal: Thermal, path: Path, title: str) -> None:
     axes.plot(
         thermal.temperatures, thermal.free_energy, color="#1f5fa8", label="free energy (kJ/mol)"
     )
-    axes.axhline(3 * 8.314462618 * thermal.n_atoms, color="#888888", linestyle=":", linewidth=1)
+    axes.axhline(
+        3 * 8.314462618 * thermal.n_atoms,
+        color="#888888",
+        linestyle=":",
+        linewidth=1,
+        label="3R for each atom (Dulong and Petit)",
+    )
     axes.set_xlabel("temperature (K)")
     axes.set_title(f"{title}: harmonic, per primitive cell of {thermal.n_atoms} atoms")
     axes.legend(fontsize=8)

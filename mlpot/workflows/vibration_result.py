@@ -19,6 +19,8 @@ from .outputs import check_outputs, named_paths, write_pictures
 
 #: Frames of a mode's animation and its largest displacement, Angstrom.
 _FRAMES, _AMPLITUDE = 20, 0.3
+#: Of elements in the picture.
+_COLORS = ("#1f5fa8", "#b03030", "#2f7d4f", "#c8801e", "#7a4fa0", "#3a9aa8")
 
 Geometry = Literal["monatomic", "linear", "nonlinear"]
 
@@ -217,17 +219,28 @@ def output_paths(folder: str | os.PathLike[str], name: str, plot: bool) -> dict[
 
 
 def draw(result: Vibrations, path: Path, title: str) -> None:
-    """The frequencies as lines on an axis of wave numbers."""
+    """The frequencies as lines on an axis of wave numbers; how far atoms of each element move."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0, 2.6), layout="constrained")
+    figure = Figure(figsize=(8.0, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for value in result.wavenumbers:
-        axes.axvline(value, color="#b03030" if value < 0 else "#1f5fa8", linewidth=1.4)
-    axes.axvline(0.0, color="#888888", linewidth=0.8, linestyle="--")
-    axes.set_yticks([])
-    axes.set_xlabel("wave number (1/cm); imaginary below 0")
+    elements = np.array(result.atoms.get_chemical_symbols())
+    # Parts of the kinetic energy: modes are normalised with the masses.
+    kinetic = result.atoms.get_masses()[:, None] * result.modes**2
+    parts = kinetic.sum(axis=2) / kinetic.sum(axis=(1, 2))[:, None]
+    bottom = np.zeros(len(result.wavenumbers))
+    width = 0.006 * max(float(np.ptp([0.0, *result.wavenumbers])), 1.0)
+    for element, color in zip(dict.fromkeys(elements.tolist()), _COLORS * 8, strict=False):
+        part = parts[:, elements == element].sum(axis=1)
+        axes.bar(result.wavenumbers, part, width, bottom, color=color, label=element)
+        bottom += part
+    if result.imaginary:
+        axes.axvline(0.0, color="#888888", linewidth=0.8, linestyle="--")
+    axes.set_ylim(0, 1)
+    axes.set_ylabel("part of the motion")
+    axes.set_xlabel(f"wave number (1/cm){'; imaginary below 0' * bool(result.imaginary)}")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), title="element")
     axes.set_title(f"{title}: zero-point energy {result.zero_point_energy:.4f} eV")
     figure.savefig(path, dpi=150)

@@ -108,3 +108,17 @@ def test_anharmonic(capsys, tmp_path):
     assert names == {"unit-fc2.hdf5", "unit-fc3.hdf5", "unit-phono3py.yaml"}
     code, _, err = run(capsys, "anharmonic", *words)
     assert code == 1 and "exists already" in err
+
+
+@pytest.mark.parametrize(
+    ("verb", "struct"),
+    [(v, "crystal") for v in ("phonons", "anharmonic", "elastic")] + [("vibrations", "water")],
+)
+def test_steps_of_the_relaxation(capsys, model, tmp_path, verb, struct):
+    write(tmp_path / "crystal.extxyz", make_crystal())
+    molecule = Atoms("OHH", [[0.0, 0, 0], [0.9, 0.1, 0], [-0.2, 0.9, 0.1]])
+    write(tmp_path / "water.extxyz", molecule)
+    words = ["--model", model, "--struct", tmp_path / f"{struct}.extxyz", "--steps", 2]
+    code, _, err = run(capsys, verb, *words, "--out", tmp_path / "out")
+    assert code == 1 and "after 2 steps" in err and "more steps than 2" in err
+    assert not (tmp_path / "out").exists()

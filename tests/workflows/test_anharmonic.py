@@ -65,6 +65,7 @@ def test_the_same_as_by_displacements(copper, calc):
 
 def test_sum_rule_and_permutations(copper):
     fc3 = copper[0].fc3
+    assert not np.shares_memory(fc3, copper[0].phono3py.fc3)  # that one is symmetrised
     scale = np.abs(fc3).max()
     assert copper[0].drift < 1e-10 * scale
     swapped = fc3[0].transpose(1, 0, 2, 4, 3)

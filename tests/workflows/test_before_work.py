@@ -86,6 +86,13 @@ def test_spins_and_seeds(silent):
         workflows.saddle(molecule, silent, seed=-1, console=QUIET)
 
 
+def test_files_of_vibrations(silent, tmp_path):
+    (tmp_path / "Cu2-vibrations.json").write_text("{}")
+    molecule = Atoms("Cu2", [[0, 0, 0], [0, 0, 2.2]])
+    with pytest.raises(ValueError, match="exists already"):
+        workflows.vibrations(molecule, silent, out=tmp_path, console=QUIET)
+
+
 def test_a_path_from_a_structure_to_itself(silent):
     crystal = bulk("Cu", a=3.6, cubic=True)
     across = crystal.copy()

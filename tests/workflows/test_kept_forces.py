@@ -7,7 +7,9 @@ import io
 
 import numpy as np
 import pytest
+from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc100
+from ase.calculators.emt import EMT
 from ase.constraints import FixAtoms
 from embedded_atoms import EmbeddedAtoms
 from rich.console import Console
@@ -15,6 +17,7 @@ from rich.console import Console
 from mlpot import workflows
 from mlpot.calculators import MLPotCalculator, with_d3
 from mlpot.workflows import kept_forces
+from mlpot.workflows.force_constants import displaced_forces
 from mlpot.workflows.kept_forces import KeptArrays, KeptForces, mark_of
 
 
@@ -108,6 +111,34 @@ def test_forces_of_something_else_are_not_taken(tmp_path, monkeypatch):
     for damaged in (b"PK damaged", b"", b"\x93NUMPY"):
         path.write_bytes(damaged)
         assert len(KeptForces(path, calc, atoms, moves).forces) == 0
+
+
+class Foreign(EMT):
+    """A calculator whose model is not among its parameters, as in other packages."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def calculate(self, *args, **kwargs):
+        super().calculate(*args, **kwargs)
+        self.results = {name: self.factor * np.array(x) for name, x in self.results.items()}
+
+
+def test_forces_of_another_model_of_a_foreign_calculator_are_not_taken(tmp_path):
+    cells = [bulk("Cu", cubic=True) for _ in range(3)]
+    for place, cell in enumerate(cells):
+        cell.rattle(0.05, seed=place)
+    path, moves = tmp_path / "forces.npz", np.array([cell.positions for cell in cells])
+
+    def forces(factor: float, cells: list[Atoms]) -> np.ndarray:
+        calc = Foreign(factor)
+        kept = KeptForces(path, calc, bulk("Cu", cubic=True), moves)
+        return displaced_forces(calc, cells, lambda *_: None, kept)
+
+    first = forces(1.0, cells[:2])
+    np.testing.assert_array_equal(forces(1.0, cells)[:2], first)
+    np.testing.assert_allclose(forces(1.1, cells)[:2], 1.1 * first, rtol=1e-12)
 
 
 class StopsThirdOrder(MLPotCalculator):

@@ -117,6 +117,28 @@ def test_born_charges_split_the_optical_modes(compound, alloy, tmp_path):
     split = polar.frequencies(near)[0]
     np.testing.assert_allclose(split[3:5], plain[3:5], rtol=1e-2)
     assert split[5] > plain[5] * 1.05
+    # The first line of phonopy's own files often is a comment; the constant is e^2 / 4 pi epsilon_0.
+    path.write_text(BORN.replace("14.4", "# epsilon and Z* of atoms 1 2", 1))
+    same = phonons(compound.atoms, alloy, relax=False, born=path)
+    np.testing.assert_allclose(same.frequencies(near)[0][3:], split[3:], rtol=1e-4)
+
+
+def test_grueneisen_parameters_of_polar_modes(compound, alloy, tmp_path):
+    """Against logarithms of frequencies at two volumes, each with the same Born charges."""
+    path = tmp_path / "BORN"
+    path.write_text(BORN)
+    options = {"relax": False, "born": path, "mesh": (4, 4, 4)}
+    found = phonons(compound.atoms, alloy, grueneisen=True, **options).grueneisen
+    logarithms = []
+    for factor in (1.01, 0.99):
+        cell = compound.atoms.copy()
+        cell.set_cell(cell.cell.array * factor ** (1 / 3), scale_atoms=True)
+        other = phonons(cell, alloy, **options)
+        logarithms.append(np.log(other.frequencies([[0.25, 0, 0]])[0]))
+    expected = -(logarithms[0] - logarithms[1]) / (np.log(1.01) - np.log(0.99))
+    index = int(np.argmin(np.linalg.norm(found.q_points - [0.25, 0, 0], axis=1)))
+    np.testing.assert_allclose(found.q_points[index], [0.25, 0, 0])
+    np.testing.assert_allclose(np.sort(found.parameters[index]), np.sort(expected), rtol=1e-2)
 
 
 def test_wrong_born_charges(compound, alloy, tmp_path):
