@@ -117,7 +117,7 @@ def test_born_charges_split_the_optical_modes(compound, alloy, tmp_path):
     split = polar.frequencies(near)[0]
     np.testing.assert_allclose(split[3:5], plain[3:5], rtol=1e-2)
     assert split[5] > plain[5] * 1.05
-    # The first line of phonopy's own files often is a comment; the constant is e^2 / 4 pi epsilon_0.
+    # The first line of phonopy's own files is often a comment; the constant: e^2 / 4 pi epsilon_0.
     path.write_text(BORN.replace("14.4", "# epsilon and Z* of atoms 1 2", 1))
     same = phonons(compound.atoms, alloy, relax=False, born=path)
     np.testing.assert_allclose(same.frequencies(near)[0][3:], split[3:], rtol=1e-4)
