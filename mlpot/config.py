@@ -67,7 +67,8 @@ def validate(data: Any, model: type[Model], where: str) -> Model:
             known one.
     """
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where} must hold keys and values, not {type(data).__name__}: {data!r}")
+        seen = f"{type(data).__name__}: {_short(data)}"
+        raise ValueError(f"{where} must hold keys and values, not {seen}")
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
@@ -89,8 +90,12 @@ def _describe(problem: Any, model: type[pydantic.BaseModel]) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if not location:
         return message
-    seen = repr(problem["input"])
-    return f"{name}: {message} (got {seen if len(seen) <= 80 else seen[:77] + '...'})"
+    return f"{name}: {message} (got {_short(problem['input'])})"
+
+
+def _short(value: Any) -> str:
+    seen = repr(value)
+    return seen if len(seen) <= 80 else seen[:77] + "..."
 
 
 def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> set[str]:

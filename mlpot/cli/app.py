@@ -76,6 +76,9 @@ def explain(error: BaseException) -> str:
     """What a user is told about an error: its own message where it was written for them."""
     if isinstance(error, ValueError | ImportError):
         return str(error)
+    if isinstance(error, MemoryError):
+        told = str(error)  # of NumPy it says how much was wanted
+        return f"there is not enough memory{f': {told}' if told else ''}; take less at a time"
     if isinstance(error, KeyError) and error.args:
         key = error.args[0]
         # An error raised for the user holds a sentence, a failed look-up only the key.

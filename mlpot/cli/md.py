@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,9 @@ def md(
     struct: Annotated[
         Path | None, typer.Option(help="Structure, in any format that ASE reads.")
     ] = None,
+    # Not a path, which makes "." of an empty word.
     out: Annotated[
-        Path | None, typer.Option(help="Folder for log, trajectory and pictures.")
+        str | None, typer.Option(help="Folder for log, trajectory and pictures.")
     ] = None,
     ensemble: Annotated[
         str | None,
@@ -108,7 +110,7 @@ def md(
     given = {
         "model": model,
         "struct": None if struct is None else str(struct),
-        "out": None if out is None else str(out),
+        "out": out,
         "temperature": temperature,
         "timestep": timestep,
         "replicas": replicas,
@@ -164,7 +166,9 @@ def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt as error:
         if not (folder / "restart.npz").is_file():
             raise
-        typer.echo(f"mlpot: stopped. Go on with:\n  mlpot md --resume {folder}", err=True)
+        typer.echo(
+            f"mlpot: stopped. Go on with:\n  mlpot md --resume {shlex.quote(str(folder))}", err=True
+        )
         raise typer.Exit(130) from error
 
 
@@ -182,6 +186,11 @@ def _settings(config: Path | None, options: dict[str, Any], stage: dict[str, Any
     if stage:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in stage)
         raise ValueError(f"{names}: the stages of {str(config)!r} say this; change them there")
+    if config.is_dir():
+        raise ValueError(
+            f"{str(config)!r} is a folder, not a YAML file; to go on with the run in it: "
+            f"mlpot md --resume {shlex.quote(str(config))}"
+        )
     written = load_yaml(config, MDConfig).model_dump()
     for name in ("model", "struct", "out"):
         if not (name == "model" and written[name] in PUBLISHED):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import mlx.core as mx
 import numpy as np
 
+from mlpot.graph.cell import check_cell
 from mlpot.units import KB
 
 from .config import MDConfig
@@ -17,6 +18,36 @@ from .velocities import maxwell_boltzmann
 
 #: Angstrom; where single precision tells apart 4e-6.
 _FAR = 50.0
+
+
+#: Atoms of all replicas; a hundred times what the largest GPUs hold.
+_MOST_ATOMS = 100_000_000
+
+
+def check_structure(config: MDConfig, structure: Structure) -> None:
+    """Refuse what no run can begin with.
+
+    Raises:
+        ValueError: no atoms or far too many, atoms without an element, a cell that cannot be
+            periodic as it is said to be, or numbers that are not finite.
+    """
+    n_atoms = len(structure.numbers)
+    if n_atoms == 0:
+        raise ValueError("the structure has no atoms")
+    if n_atoms * config.replicas > _MOST_ATOMS:
+        raise ValueError(
+            f"{config.replicas} replicas of {n_atoms} atoms are more than {_MOST_ATOMS:,} atoms: "
+            "take fewer replicas"
+        )
+    if structure.numbers.min() < 1:
+        atom = int(np.argmin(structure.numbers))
+        raise ValueError(f"atom {atom} has atomic number {structure.numbers[atom]}: give elements")
+    check_cell(structure.cell, structure.pbc)
+    for name in ("position", "velocity"):
+        rows = structure.positions if name == "position" else structure.velocities
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad) > 0 and (name == "position" or config.keep_velocities):
+            raise ValueError(f"{name} of atom {bad[0]} is not finite: {rows[bad[0]].tolist()}")
 
 
 def make_system(config: MDConfig, structure: Structure, number: int) -> System:
@@ -56,8 +87,10 @@ def checked_system(config: MDConfig, structure: Structure, first: int) -> System
     """The system of a stage, once that and all later ones are known to suit the structure.
 
     Raises:
-        ValueError: an ensemble that needs another structure; names the stage.
+        ValueError: as `check_structure`, or an ensemble that needs another structure; names the
+            stage.
     """
+    check_structure(config, structure)
     found: list[System] = []
     for number, stage in enumerate(config.stages[first:], first):
         try:

@@ -152,7 +152,9 @@ class MDConfig(StrictModel):
     model: str = Field(description="potential, a .safetensors file")
     struct: str = Field(description="structure, in any format that ASE reads")
     index: int = Field(default=-1, description="which structure of the file; -1 is the last")
-    out: str = Field(description="folder for log, trajectory, restart file and pictures")
+    out: str = Field(
+        min_length=1, description="folder for log, trajectory, restart file and pictures"
+    )
     stages: list[Stage] = Field(default=[Stage()], min_length=1, description="one after another")
     temperature: float = Field(
         default=300.0, ge=0, description="K: of the first velocities, and of baths without own"
@@ -178,7 +180,7 @@ class MDConfig(StrictModel):
         default="float32",
         description="of features in the convolutions; 16 bits are for large systems on GPUs",
     )
-    skin: float = Field(default=0.5, ge=0, description="of the list of pairs, Angstrom")
+    skin: float = Field(default=0.5, ge=0, le=5, description="of the list of pairs, Angstrom")
     neighbors: Literal["auto", "host", "device"] = Field(
         default="auto", description="where pairs are searched; auto: on a GPU, if there is one"
     )
@@ -211,9 +213,12 @@ class MDConfig(StrictModel):
     memory_limit: float | None = Field(
         default=None,
         gt=0,
+        le=1e6,
         description="that MLX is to keep within, GB; the summary says if it did not",
     )
-    cache_limit: float | None = Field(default=None, ge=0, description="of MLX's free memory, GB")
+    cache_limit: float | None = Field(
+        default=None, ge=0, le=1e6, description="of MLX's free memory, GB"
+    )
 
     _timestep = field_validator("timestep")(_possible_timestep)
 

@@ -24,7 +24,7 @@ from .frame import Frame
 from .readings import readings
 from .recording import Recording
 from .restart import Progress, load_restart
-from .run_files import RESTART, is_complete
+from .run_files import FINAL, RESTART, is_complete
 from .state import State
 from .stopped_run import stopped_run
 from .structure import Structure
@@ -102,7 +102,11 @@ class Simulation:
             self._resumed = self.progress
             if self.progress.stage >= len(stages):
                 if is_complete(self.folder):
-                    raise ValueError(f"the run in {str(self.folder)!r} has reached its end already")
+                    raise ValueError(
+                        f"the run in {str(self.folder)!r} has reached its end already: another "
+                        f"begins where it ended with --struct {self.folder / FINAL} "
+                        "--keep-velocities and another --out"
+                    )
                 # Only its last files are missing, e.g. for want of room.
                 end = {"stage": len(stages) - 1, "stage_step": stages[-1].steps}
                 self.progress = replace(self.progress, **end)

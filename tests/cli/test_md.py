@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ase import Atoms
 from ase.build import molecule
 from ase.io import read, write
 from typer.testing import CliRunner
@@ -92,6 +93,10 @@ def test_run_and_its_files(folder, tmp_path, ensemble):
         ({"trajectory": ".traj"}, "give a plain file name"),
         ({"seed": 99999999999999999999}, "seed: Input should be less than or equal to"),
         ({"ensemble": "langevin", "friction": 5000}, "must be less than one inverse time step"),
+        ({"out": ""}, "out: String should have at least 1 character"),
+        ({"skin": 1e6}, "skin: Input should be less than or equal to 5"),
+        ({"memory-limit": 1e300}, "memory_limit: Input should be less than or equal to 1000000"),
+        ({"replicas": 10**9}, "1000000000 replicas of 3 atoms are more than 100,000,000 atoms"),
         ({"timestep": -1}, "timestep: Input should be greater than 0 (got -1.0)"),
         ({"timestep": "nan"}, "timestep: Input should be a finite number (got nan)"),
         ({"timestep": 100}, "timestep: a time step may have 50 fs at most: give 0.5 fs where"),
@@ -164,7 +169,9 @@ stages:
     assert (folder / "staged" / "log.csv").read_text().count(",warm,") == 2
     assert '"seed": 5' in (folder / "staged" / "config.json").read_text()
     assert "change them there" in refused(capsys, ["md", str(path), "--steps", "9"])
-    assert "reached its end" in refused(capsys, ["md", "--resume", str(folder / "staged")])
+    assert "begins where it ended with --struct" in refused(
+        capsys, ["md", "--resume", str(folder / "staged")]
+    )
     again = ["md", "--resume", str(folder / "staged"), "--seed", "3"]
     assert "nothing else but --timestep, --max-temperature" in refused(capsys, again)
     path.write_text(text.replace("ensemble: bussi", "ensembel: bussi"))
@@ -182,7 +189,29 @@ def test_wrong_structures(folder, capsys, tmp_path):
     assert "cannot be read" in refused(capsys, broken)
     methane = words(folder, struct=folder / "methane.xyz", out=tmp_path / "new")
     assert "C" in refused(capsys, methane)
+    nothing, flat, lost = (molecule("H2O") for _ in range(3))
+    del nothing[:]
+    flat.pbc, flat.cell = True, [5.0, 5.0, 0.0]
+    lost.positions[1, 2] = float("nan")
+    dummy = Atoms("HX", positions=[[0, 0, 0], [0, 0, 1.5]])
+    for atoms, said in (
+        (nothing, "the structure has no atoms"),
+        (flat, "periodic along c but that lattice vector is zero"),
+        (lost, "position of atom 1 is not finite: [0.0, 0.763239, nan]"),
+        (dummy, "atom 1 has atomic number 0"),
+    ):
+        write(tmp_path / "odd.xyz", atoms, format="extxyz")
+        line = words(folder, struct=tmp_path / "odd.xyz", out=tmp_path / "new")
+        assert said in refused(capsys, line)
     assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_configuration(folder, capsys, tmp_path):
+    said = refused(capsys, ["md", str(tmp_path)])
+    assert "is a folder, not a YAML file; to go on with the run in it: mlpot md --resume" in said
+    (tmp_path / "many.xyz").write_text("word " * 10_000)
+    said = refused(capsys, ["md", str(tmp_path / "many.xyz")])
+    assert "must hold keys and values, not str: 'word word" in said and len(said) < 400
 
 
 @pytest.mark.parametrize("script", ["nve", "langevin"])
