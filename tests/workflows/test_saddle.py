@@ -88,14 +88,15 @@ def test_noise_of_energies_does_not_stop_a_search():
     atoms = Atoms("Ar2", [[0, 0, 0], [0, 0, 1.65]])
     atoms.calc = NoisyDoubleWell()
     search = Search(Surface(atoms, False), None, 0.1, 0)
-    for _ in range(20):
+    reached = []
+    for _ in range(20):  # some of them after the end
         search.step()
         forces = search.surface.project(-atoms.get_forces())
         np.testing.assert_array_equal(search.point.gradient, forces)
-        if search.point.fmax < 1e-3:
-            break
-    assert search.point.fmax < 1e-3
-    assert abs(atoms.get_distance(0, 1) - NoisyDoubleWell.centre) < 1e-4
+        reached.append((search.point.fmax, atoms.get_distance(0, 1)))
+    fmax, distance = min(reached)
+    assert fmax < 1e-3
+    assert abs(distance - NoisyDoubleWell.centre) < 1e-4
 
 
 @pytest.mark.parametrize("distance", [1.75, 2.3])
