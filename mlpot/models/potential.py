@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -106,6 +107,22 @@ class Potential(mlx.nn.Module):
                 f"this potential does not know {format_elements(unknown)}; it was made for "
                 f"{format_elements(self.numbers)}"
             )
+
+    def with_zbl(self) -> Potential:
+        """A copy with the screened nuclear repulsion `ZBL` added; this one is not changed.
+
+        For potentials without one, such as published ones, where atoms may come closer than any
+        did in the training data. It is part of the copy: saved with it, in all derivatives.
+
+        Raises:
+            ValueError: the potential has it already.
+        """
+        if self.config.zbl:
+            raise ValueError("the potential has the ZBL repulsion already: use it as it is")
+        twin = copy.deepcopy(self)
+        twin.config = self.config.model_copy(update={"zbl": True})
+        twin._zbl = ZBL(self.numbers, self.cutoff)
+        return twin
 
     def set_dtype(self, dtype: mx.Dtype, predicate: Any = None) -> None:
         """Change the precision of the weights.
