@@ -11,6 +11,7 @@ from mlpot.graph.cell import check_cell
 from mlpot.units import KB
 
 from .config import MDConfig
+from .restart import Progress
 from .state import State, initial_state
 from .structure import Structure
 from .system import System
@@ -101,6 +102,35 @@ def checked_system(config: MDConfig, structure: Structure, first: int) -> System
                 raise
             raise ValueError(f"stage {number + 1}, {stage.label!r}: {error}") from error
     return found[0]
+
+
+def check_restart(config: MDConfig, progress: Progress, state: State, system: System) -> None:
+    """Refuse a restart file that is of another run than the configuration says.
+
+    Raises:
+        ValueError: says what differs.
+    """
+    n_atoms, dtype = len(state.positions), str(state.positions.dtype).removeprefix("mlx.core.")
+    wrong: str | None = None
+    if (n_atoms, len(state.cells)) != (system.n_atoms, system.n_graphs):
+        wrong = (
+            f"{len(state.cells)} structure(s) with {n_atoms} atoms in all, not {system.n_graphs} "
+            f"with {system.n_atoms}"
+        )
+    elif dtype != config.dtype:
+        wrong = f"{dtype} numbers, not {config.dtype}"
+    elif progress.stage_step > config.stages[progress.stage].steps:
+        wrong = f"step {progress.stage_step} of stage {progress.stage + 1}, which is shorter"
+    if wrong is not None:
+        raise other_run(wrong)
+
+
+def other_run(wrong: str) -> ValueError:
+    """The error of a restart file that does not fit the configuration."""
+    return ValueError(
+        f"the restart file is of another run than config.json: it has {wrong}. Put back "
+        "config.json as it was written, or start the run anew with --overwrite"
+    )
 
 
 def origin(structure: Structure) -> np.ndarray:

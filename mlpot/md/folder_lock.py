@@ -22,11 +22,18 @@ def folder_lock(folder: Path) -> Iterator[None]:
         folder: exists. ``.lock`` lies in it meanwhile, with the number of the process.
 
     Raises:
+        OSError: the folder cannot be written to.
         ValueError: another run holds it. File systems without locks let both run.
     """
     path = folder / _NAME
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise OSError(
+                f"the folder {str(folder)!r} cannot be written to: {error.strerror} ({_NAME}); "
+                "allow yourself to, or name another"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

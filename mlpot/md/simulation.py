@@ -16,7 +16,14 @@ from mlpot._signals import SignalWatch
 from mlpot.models import Potential
 from mlpot.units import KB
 
-from .beginning import checked_system, first_state, make_system, with_drawn_velocities
+from .beginning import (
+    check_restart,
+    checked_system,
+    first_state,
+    make_system,
+    other_run,
+    with_drawn_velocities,
+)
 from .committee import Committee
 from .config import MDConfig, Stage
 from .engine import Engine, make_pairs
@@ -114,6 +121,8 @@ class Simulation:
         search = make_pairs(system, self.potential.cutoff, config.skin, config.neighbors)
         if state is None:
             state = first_state(config, self.structure, system)
+        else:
+            check_restart(config, self.progress, state, system)
         problem: str | None = None
         interrupted: KeyboardInterrupt | None = None
         begin = 0
@@ -163,6 +172,8 @@ class Simulation:
             engine.forget()
             state = engine.recall(state)
             wrong = self._watch.energies(self.progress.step, found)
+        except KeyError as error:
+            raise other_run(f"no {error} as {stage.label} needs it") from error
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"molecular dynamics cannot start: {error}") from error
         if wrong is not None and self.progress.step == 0:

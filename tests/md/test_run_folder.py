@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -235,6 +237,54 @@ def test_damaged_files_say_what_to_do(tmp_path, metal, name):
         (tmp_path / name).write_bytes(content[:length])
         with pytest.raises(ValueError, match=rf"{name}.*start the run anew with --overwrite"):
             launch.resume_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"replicas": 2}, "it has 1 structure(s) with 4 atoms in all, not 2 with 8"),
+        ({"dtype": "float64"}, "it has float32 numbers, not float64"),
+        ({"stages": [{"steps": 5}]}, "it has step 10 of stage 1, which is shorter"),
+        ({"stages": [{"ensemble": "bussi", "steps": 20}]}, "it has no 'heat' as bussi needs it"),
+    ],
+)
+def test_a_configuration_of_another_run(tmp_path, metal, monkeypatch, changes, said):
+    note = Recording.note
+
+    def stop(self, number, system, state, step, *rest):
+        if step == 15:
+            raise KeyboardInterrupt
+        note(self, number, system, state, step, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recording, "note", stop)
+        with pytest.raises(KeyboardInterrupt):
+            start(tmp_path)
+    config = tmp_path / "config.json"
+    written = config.read_text()
+    config.write_text(json.dumps(json.loads(written) | changes))
+    before = (tmp_path / "log.csv").read_bytes()
+    with pytest.raises(ValueError, match=re.escape(f"than config.json: {said}")):
+        launch.resume_run(tmp_path)
+    assert (tmp_path / "log.csv").read_bytes() == before
+    config.write_text(written)
+    assert launch.resume_run(tmp_path)["steps_done"] == 20
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path, metal, monkeypatch):
+    def forbidden(*arguments):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "run").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("mlpot.md.folder_lock.os.open", forbidden)
+        said = r"run' cannot be written to: Permission denied \(.lock\)"
+        with pytest.raises(OSError, match=said):
+            start(tmp_path / "run")
+    monkeypatch.setattr(LogFile, "write", forbidden)
+    said = r"log\.csv' cannot be written: Permission denied. Allow yourself to write it, then"
+    with pytest.raises(OSError, match=said):
+        start(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
