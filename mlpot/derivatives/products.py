@@ -39,7 +39,8 @@ def hvps(
         graph: one structure or a batch, in the precision of the model.
         vectors: (n_vectors, n_atoms, 3).
         chunk: how many vectors are taken at a time. By default a first chunk that surely fits
-            into ``memory`` is measured, and as many follow together as then fit.
+            into ``memory`` is measured, and as many follow together as then fit. This begins
+            MLX's count of peak memory anew, of which there is one.
         memory: bytes for the intermediate arrays of a chunk.
         progress: called with (vectors done, all vectors) after each chunk.
 

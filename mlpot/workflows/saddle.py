@@ -16,7 +16,7 @@ from .outputs import check_outputs
 from .precision import check_elements, choose_method, in_float64
 from .relaxation import relax_and_report
 from .saddle_result import FLAT, Saddle, output_paths
-from .saddle_search import Search, Surface, lowest_mode
+from .saddle_search import Search, Surface, lowest_beside
 from .stopping import Stopped
 
 #: How far from the saddle point (Angstrom, of all atoms) the ways down begin.
@@ -165,22 +165,8 @@ def _done(search: Search, fmax: float) -> bool:
 
 def _second_mode(search: Search, seed: int) -> tuple[float, np.ndarray]:
     """The lowest curvature beside the mode, positive at a saddle of first order, and its vector."""
-    surface, mode = search.surface, search.point.mode
-    # The mode and rigid motions are moved up, out of the way.
-    far = 1e3
-
-    def product(v: np.ndarray) -> np.ndarray:
-        inner = surface.project(v)
-        inner = inner - (mode @ inner) * mode
-        found = surface.product(inner)
-        return found - (mode @ found) * mode + far * (v - inner)
-
-    start = surface.project(np.random.default_rng(seed + 1).normal(size=mode.size))
-    if np.linalg.norm(start - (mode @ start) * mode) < 1e-9 * np.linalg.norm(start):
-        return np.inf, start  # one degree of freedom
-    start = start - (mode @ start) * mode
-    value, vector, _ = lowest_mode(product, start, tolerance=1e-3)
-    return value, vector
+    surface = search.surface
+    return lowest_beside(surface.project, surface.product, search.point.mode, seed + 1)
 
 
 def _ways_down(

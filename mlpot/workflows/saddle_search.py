@@ -140,6 +140,34 @@ def lowest_mode(
         basis.append(new / length)
 
 
+def lowest_beside(
+    project: Map, product: Map, mode: np.ndarray, seed: int
+) -> tuple[float, np.ndarray]:
+    """The lowest eigenpair beside a known one.
+
+    Args:
+        project: takes out of a vector (n,) what does not count.
+        product: the symmetric map of projected vectors.
+        mode: (n,), normalised and projected.
+        seed: of the vector that the search starts from.
+
+    Returns:
+        Eigenvalue and normalised eigenvector (n,); infinity where nothing is left.
+    """
+
+    def beside(v: np.ndarray) -> np.ndarray:
+        inner = project(v)
+        return inner - (mode @ inner) * mode
+
+    drawn = np.random.default_rng(seed).normal(size=mode.size)
+    # Twice here, and in every product: what rounding leaves of the mode must not grow.
+    start = beside(beside(drawn))
+    if np.linalg.norm(start) < 1e-9 * np.linalg.norm(drawn):
+        return np.inf, project(drawn)
+    value, vector, _ = lowest_mode(lambda v: beside(product(beside(v))), start, 1e-3, 200)
+    return value, vector
+
+
 def descend(product: Map, gradient: np.ndarray, radius: float, tolerance: float) -> np.ndarray:
     """Step to the minimum of the quadratic model within a radius (Steihaug's method).
 

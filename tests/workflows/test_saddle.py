@@ -19,7 +19,7 @@ from rich.console import Console
 
 from mlpot import workflows
 from mlpot.calculators import MLPotCalculator
-from mlpot.workflows.saddle_search import Search, Surface, descend, lowest_mode
+from mlpot.workflows.saddle_search import Search, Surface, descend, lowest_beside, lowest_mode
 
 QUIET = Console(quiet=True)
 
@@ -198,6 +198,21 @@ def test_lowest_mode_and_descent_of_a_matrix():
     assert np.linalg.norm(short) == pytest.approx(0.1)
     assert gradient @ short < 0
     assert np.linalg.norm(descend(lambda v: matrix @ v, gradient, 0.1, 1e-10)) <= 0.1 + 1e-12
+
+
+@pytest.mark.parametrize(("second", "n"), [(-0.3, 93), (-0.05, 300), (0.4, 300)])
+def test_curvature_beside_the_mode_of_a_matrix(second, n):
+    """What is projected out, three shifts and the mode, does not come back by rounding."""
+    rng = np.random.default_rng(n)
+    shifts = np.tile(np.eye(3), (n // 3, 1))
+    basis, _ = np.linalg.qr(np.concatenate([shifts, rng.normal(size=(n, n - 3))], axis=1))
+    values = np.concatenate([[0, 0, 0, -1.0, second], rng.uniform(0.6, 20, n - 5)])
+    matrix, rigid = (basis * values) @ basis.T, basis[:, :3].T
+    value, vector = lowest_beside(
+        lambda v: v - rigid.T @ (rigid @ v), lambda v: matrix @ v, basis[:, 3], 1
+    )
+    assert value == pytest.approx(second, abs=2e-3)
+    assert abs(vector @ basis[:, 4]) > 0.99
 
 
 def test_what_was_reached_is_told(calc):
