@@ -44,11 +44,11 @@ def calculator(accuracy=1.0, **options):
     return TBLite(method=METHOD, accuracy=accuracy, verbosity=0, **options)
 
 
-def isolated_atoms():
+def isolated_atoms(elements=tuple(MULTIPLICITY)):
     """One frame an element: its energy is the zero of that element."""
-    for element, multiplicity in MULTIPLICITY.items():
+    for element in elements:
         atoms = Atoms(element)
-        atoms.calc = calculator(LABEL_ACCURACY, multiplicity=multiplicity)
+        atoms.calc = calculator(LABEL_ACCURACY, multiplicity=MULTIPLICITY[element])
         yield datasets.Frame(
             numbers=atoms.numbers,
             positions=atoms.positions,

@@ -1,10 +1,11 @@
 """Frequencies of water and ethanol by a potential against those of xTB, which labelled its data.
 
-    python evals/xtb_frequencies.py --ethanol ethanol.safetensors --water water.safetensors
+    python evals/xtb_frequencies.py
 
 The reference is tests/fixtures/xtb_hessians.json (scripts/xtb_hessians.py): GFN2-xTB's own minimum
-and Hessian by finite differences. Each potential relaxes the molecule itself; its Hessian is exact.
-Prints a table and writes xtb-frequencies.json and a picture into the folder --out.
+and Hessian by finite differences. The potentials are models/water.safetensors and
+models/ethanol.safetensors, unless others are given. Each relaxes the molecule; its Hessian is
+exact. Prints a table and writes xtb-frequencies.json and a picture into the folder --out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from mlpot.files import atomic_write, temporary_beside
 from mlpot.units import INVERSE_CM_PER_THZ
 from mlpot.workflows.vibrations import analyse
 
-FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "xtb_hessians.json"
+ROOT = Path(__file__).parents[1]
+FIXTURE = ROOT / "tests" / "fixtures" / "xtb_hessians.json"
 MOLECULES = {"water": "H2O", "ethanol": "CH3CH2OH"}
 
 
@@ -64,33 +66,32 @@ def compare(name: str, model: Path, reference: dict) -> dict:
 
 
 def draw(rows: list[dict], path: Path) -> None:
-    figure = Figure(figsize=(4.2 * len(rows), 4.0), layout="constrained")
+    figure = Figure(figsize=(4.6 * len(rows), 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, row in zip(figure.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
-        top = 1.05 * max(row["xtb_per_cm"])
-        axes.plot([0, top], [0, top], color="#888888", linewidth=0.8)
-        axes.plot(row["xtb_per_cm"], row["model_per_cm"], "o", color="#1f5fa8", markersize=4)
+        expected, found = np.array(row["xtb_per_cm"]), np.array(row["model_per_cm"])
+        axes.axhline(0.0, color="#888888", linewidth=0.8)
+        axes.vlines(expected, 0.0, found - expected, color="#1f5fa8", linewidth=1.2)
+        axes.plot(expected, found - expected, "o", color="#1f5fa8", markersize=4)
         axes.set_xlabel("GFN2-xTB (1/cm)")
-        axes.set_ylabel("potential (1/cm)")
+        axes.set_ylabel("potential minus GFN2-xTB (1/cm)")
         mean = row["mean_absolute_per_cm"]
-        axes.set_title(f"{row['molecule']}: mean difference {mean:.1f} / cm", fontsize=11)
+        axes.set_title(f"{row['molecule']}: mean absolute difference {mean:.1f}/cm", fontsize=11)
     with temporary_beside(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+        figure.savefig(temporary, dpi=120)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in MOLECULES:
-        parser.add_argument(f"--{name}", type=Path, help=f"potential that was trained on {name}")
+        default = ROOT / "models" / f"{name}.safetensors"
+        parser.add_argument(f"--{name}", type=Path, default=default, help=f"potential of {name}")
     parser.add_argument("--out", type=Path, default=Path("evals/results"))
     arguments = parser.parse_args()
     references = json.loads(FIXTURE.read_text())
     rows = []
     for name, formula in MOLECULES.items():
-        model = getattr(arguments, name)
-        if model is None:
-            continue
-        rows.append(compare(name, model, references[formula]))
+        rows.append(compare(name, getattr(arguments, name), references[formula]))
         row = rows[-1]
         print(f"{name}:   xTB   potential   difference (1/cm)")
         for a, b in zip(row["xtb_per_cm"], row["model_per_cm"], strict=True):
@@ -99,8 +100,6 @@ def main() -> None:
             f"  mean {row['mean_absolute_per_cm']:.1f}, largest {row['largest_per_cm']:.1f}; "
             f"distances within {row['bond_lengths_angstrom']:.4f} Angstrom"
         )
-    if not rows:
-        parser.error("give --water, --ethanol or both")
     arguments.out.mkdir(parents=True, exist_ok=True)
     about = describe("python " + " ".join(["evals/xtb_frequencies.py", *sys.argv[1:]]))
     with atomic_write(arguments.out / "xtb-frequencies.json", "w") as file:

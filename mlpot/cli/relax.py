@@ -33,6 +33,10 @@ def relax(
     steps: Annotated[int, typer.Option(help="At most so many steps.")] = 500,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
     d3: Functional = None,
+    plot: Annotated[
+        bool,
+        typer.Option("--plot/--no-plot", help="Draw a picture, named as the file; not of a batch."),
+    ] = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file where it exists.")
     ] = False,
@@ -46,6 +50,8 @@ def relax(
     from rich.console import Console
 
     from mlpot import workflows
+    from mlpot.workflows.outputs import check_outputs
+    from mlpot.workflows.relaxation_plot import draw_relaxations, picture_of
     from mlpot.workflows.structures import check_writable, read_structures
 
     if dtype not in ("float32", "float64"):
@@ -54,6 +60,9 @@ def relax(
     default = "relaxed.extxyz" if several else f"{struct[0].stem}-relaxed.extxyz"
     target = Path(default) if out is None else out
     check_writable(target, overwrite)
+    picture = picture_of(target)
+    if plot:
+        check_outputs([picture], overwrite)
     found = [atoms for path in struct for atoms in read_structures(path, every=frames)]
     calc = potential_of(model, d3, dtype=dtype)
     console = Console()
@@ -71,6 +80,9 @@ def relax(
     # Structures whose turn had not come are written as they were.
     relaxed = [atoms for atoms, _ in results] + found[len(results) :]
     workflows.write_structure(target, relaxed if several else relaxed[0], overwrite)
+    drawn = [report for _, report in results if len(report.history)]
+    if plot and drawn:
+        draw_relaxations(drawn, picture, fmax, overwrite)
     for number, (atoms, report) in enumerate(results):
         name = f"{number} {atoms.get_chemical_formula()}: " if several else ""
         console.print(f"{name}{report}.", highlight=False)
@@ -79,10 +91,16 @@ def relax(
     if stop is not None and left:
         options = [("--model", model), ("--struct", target), ("--frames", several)]
         options += [("--out", target), ("--overwrite", True), ("--fmax", fmax), ("--cell", cell)]
-        options += [("--symmetry", symmetry), ("--steps", steps), ("--dtype", dtype), ("--d3", d3)]
+        options += [
+            ("--no-plot", not plot),
+            ("--symmetry", symmetry),
+            ("--steps", steps),
+            ("--dtype", dtype),
+            ("--d3", d3),
+        ]
         leave(stop, f"what was reached is written; go on with\n  {command('relax', options)}")
     if stop is not None:
         leave(stop, "all was done")
     if left:
-        which = f" by {left} of {len(results)} structures" if several else ""
+        which = f" by {left} of {len(found)} structures" if several else ""
         raise ValueError(f"fmax {fmax:g} was not reached{which}: give more --steps than {steps}")

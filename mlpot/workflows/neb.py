@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from ase import Atoms
-from ase.build import minimize_rotation_and_translation
 from ase.constraints import FixAtoms
 from rich.console import Console
 
 from mlpot._signals import SignalWatch
-from mlpot.calculators import CalculatorBatch, MLPotCalculator
 
 from .checks import check_count, check_positive
 from .kept_forces import KeptArrays, mark_of
@@ -25,11 +23,14 @@ from .outputs import check_outputs
 from .precision import check_elements
 from .relaxation import relax_and_report
 from .stopping import Stopped
+from .superposition import shortest, superpose, unwrap
 
 #: Structures whose atoms lie within this (Angstrom) are the same.
 _SAME = 1e-3
 #: The same for relaxed ones, which end where their forces are small.
 _SAME_MINIMUM = 0.02
+#: Motions as a whole by more (Angstrom) are told.
+_TOLD = 0.01
 
 
 def neb(
@@ -56,6 +57,10 @@ def neb(
     potentials of mlpot all images are one batch. With ``out``, the band is kept there until the
     end: a run that was stopped goes on from it, and ``steps`` counts anew.
 
+    Without constraints, the last structure is moved as a whole onto the first (molecules are also
+    turned; what is periodic is not): images would else be spent on a way that costs no energy.
+    Atoms go the shortest way across periodic boundaries.
+
     Args:
         initial: first structure; constraints are kept.
         final: last structure, the same atoms in the same order.
@@ -81,8 +86,9 @@ def neb(
         Stopped: SIGINT or SIGTERM came; with ``out`` the band is kept.
     """
     from ase.calculators.singlepoint import SinglePointCalculator
-    from ase.mep import NEB
     from ase.optimize import FIRE
+
+    from .elastic_band import ElasticBand, interpolate_distances
 
     _check(initial, final, calc, images, fmax, steps)
     if out is not None:
@@ -97,18 +103,16 @@ def neb(
         ends.append(moved)
     if relax_ends:
         _check_apart(ends[0], ends[1], _SAME_MINIMUM, "relax to the same minimum")
+    turning = _lay_upon(ends[0], ends[1], console)
     path = [ends[0].copy(), *(ends[0].copy() for _ in range(images)), ends[1].copy()]
-    band: Any = NEB(
-        path, k=spring, climb=False, method="improvedtangent", allow_shared_calculator=True
-    )
     kept = _kept_band(path, calc, None if out is None else Path(out) / f"{name}-band.npz")
-    band.interpolate(method="idpp", mic=bool(np.any(initial.pbc)))
+    interpolate_distances(path, turning)
+    band: Any = ElasticBand(path, calc, spring, turning)
     before, first = 0, 0
     if kept.found:
         band.set_positions(kept.found["positions"].reshape(-1, 3))
         before, first = int(kept.found["steps"]), int(climb and kept.found["climbing"])
         console.print(f"Going on with the band after {before} steps.", highlight=False)
-    _attach(path, calc)
     silent: Any = None
     optimiser = FIRE(band, logfile=silent)
     converged, taken, climbing = False, before, False
@@ -133,22 +137,22 @@ def neb(
             for converged in optimiser.irun(fmax=goal, steps=steps - optimiser.nsteps):  # noqa: B007, read at the end
                 taken = before + optimiser.nsteps
                 keep(False)
-                highest = max(image.get_potential_energy() for image in path)
                 status.update(
                     f"{'climbing' if climbing else 'relaxing'} band: step {taken} of at most "
                     f"{steps}, fmax {_largest(band):.1e} of {goal:.1e} eV/Å, highest image "
-                    f"{highest - path[0].get_potential_energy():.4f} eV above the first"
+                    f"{band.height:.4f} eV above the first"
                 )
                 if watch.received:
                     raise Stopped(watch.received)
     largest = _largest(band)
-    energies = np.array([image.get_potential_energy() for image in path])
     steps_between = [
-        np.linalg.norm(_shortest(b.positions - a.positions, a)) for a, b in itertools.pairwise(path)
+        np.linalg.norm(shortest(b.positions - a.positions, a)) for a, b in itertools.pairwise(path)
     ]
+    path[0].calc = path[-1].calc = calc
     for image in path:
-        results = {"energy": image.get_potential_energy(), "forces": image.get_forces()}
+        results = {"forces": image.get_forces(), "energy": image.get_potential_energy()}
         image.calc = SinglePointCalculator(image, **results)
+    energies = np.array([image.get_potential_energy() for image in path])
     result = Band(
         path,
         energies,
@@ -180,25 +184,25 @@ def _kept_band(path: list[Atoms], calc: Any, file: Path | None) -> KeptArrays:
     return KeptArrays(file, mark_of(calc, [path[0], path[-1]], np.array([len(path)])))
 
 
-def _attach(path: list[Atoms], calc: Any) -> None:
-    if isinstance(calc, MLPotCalculator):
-        whole = CalculatorBatch(calc, path)
-        for image, share in zip(path, whole.calculators, strict=True):
-            image.calc = share
-        return
-    for image in path:
-        image.calc = calc
+def _lay_upon(first: Atoms, last: Atoms, console: Console) -> bool:
+    """Move the last structure onto the first; whether images may be turned, too."""
+    if first.constraints:
+        unwrap(last, first)
+        return False
+    last.set_constraint()
+    moved = superpose(last, first)
+    turning = not first.pbc.any()
+    if moved > _TOLD:
+        how = "shifted and turned, by up to" if turning else "shifted by"
+        console.print(
+            f"The last structure was {how} {moved:.2f} Å as a whole, onto the first.",
+            highlight=False,
+        )
+    return turning
 
 
 def _largest(band: Any) -> float:
     return float(np.linalg.norm(np.asarray(band.get_forces()), axis=1).max())
-
-
-def _shortest(vectors: np.ndarray, atoms: Atoms) -> np.ndarray:
-    from ase.geometry import find_mic
-
-    periodic: Any = atoms.pbc
-    return find_mic(vectors, atoms.cell, periodic)[0]
 
 
 def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, steps: int) -> None:
@@ -214,7 +218,7 @@ def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, st
     check_positive("eV/Angstrom", fmax=fmax)
     check_count("steps", steps)
     _check_apart(initial, final, _SAME, "are the same")
-    shifts = np.linalg.norm(_shortest(final.positions - initial.positions, initial), axis=1)
+    shifts = np.linalg.norm(shortest(final.positions - initial.positions, initial), axis=1)
     for constraint in initial.constraints:
         if isinstance(constraint, FixAtoms):
             fixed = constraint.get_indices()
@@ -228,13 +232,12 @@ def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, st
 
 def _check_apart(first: Atoms, last: Atoms, least: float, what: str) -> None:
     """Refuse two ends without a way between them, but for a shift or rotation of all atoms."""
-    shifts = _shortest(last.positions - first.positions, first)
-    if not first.constraints:
-        shifts = shifts - shifts.mean(axis=0)
-        if not first.pbc.any() and len(first) > 1:
-            turned = last.copy()
-            minimize_rotation_and_translation(first, turned)
-            shifts = turned.positions - first.positions
+    moved = last.copy()
+    if first.constraints:
+        unwrap(moved, first)
+    else:
+        superpose(moved, first)
+    shifts = moved.positions - first.positions
     largest = float(np.linalg.norm(shifts, axis=1).max())
     if largest < least:
         raise ValueError(

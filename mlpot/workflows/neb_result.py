@@ -113,5 +113,6 @@ def _draw(band: Band, path: Path, title: str) -> None:
     axes.plot(curve.path, curve.energies, "o", color="#b03030")
     axes.set_xlabel("path (Å)")
     axes.set_ylabel("energy above the first image (eV)")
-    axes.set_title(f"{title}: barrier {band.barrier:.3f} eV")
+    what = f"{title}: barrier {band.barrier:.3f} eV"
+    axes.set_title(what if band.converged else f"{what}, not converged")
     figure.savefig(path, dpi=150)

@@ -101,7 +101,7 @@ class Phonons:
     def thermal_properties(self, t_max: float = 1000.0, t_step: float = 10.0) -> Thermal:
         """Harmonic free energy, entropy and heat capacity at constant volume.
 
-        Imaginary modes are left out: where there are any, see ``imaginary``.
+        Imaginary modes are left out: ``left_out`` is their share, ``imaginary`` names them.
 
         Args:
             t_max: highest temperature, K.

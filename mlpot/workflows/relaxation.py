@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from ase import Atoms
+from jaxtyping import Float64
 from rich.console import Console
 
 from mlpot._signals import SignalWatch
@@ -31,6 +32,8 @@ class RelaxationReport:
         fmax: largest force on an atom, constraints applied, eV/Angstrom.
         stress_max: largest component of the stress, GPa; None where the cell was kept.
         energy: eV.
+        history: (steps + 1, 2) energy (eV) and largest force (eV/Angstrom) at each step; empty for
+            batches.
     """
 
     converged: bool
@@ -38,6 +41,9 @@ class RelaxationReport:
     fmax: float
     stress_max: float | None
     energy: float
+    history: Float64[np.ndarray, "_ 2"] = field(
+        default_factory=lambda: np.zeros((0, 2)), repr=False, compare=False
+    )
 
     def __str__(self) -> str:
         """One line for people."""
@@ -106,11 +112,12 @@ def _relaxed(
     movable: Any = FrechetCellFilter(relaxed) if cell else relaxed
     optimiser = BFGS(movable, logfile=None)
     volume = relaxed.cell.volume
-    converged = False
+    converged, history = False, []
     with console.status("relaxing") as status:
         for converged in optimiser.irun(fmax=fmax, steps=steps):  # noqa: B007, read at the end
             energy, largest = relaxed.get_potential_energy(), _largest_force(relaxed)
             _check_sane(relaxed, energy, largest, volume, optimiser.nsteps)
+            history.append((energy, largest))
             status.update(
                 f"relaxing: step {optimiser.nsteps} of at most {steps}, "
                 f"fmax {largest:.1e} of {fmax:.1e} eV/Å, energy {energy:.6f} eV"
@@ -124,6 +131,7 @@ def _relaxed(
         fmax=_largest_force(relaxed),
         stress_max=None if stress is None else float(np.abs(stress).max() / GPA),
         energy=float(relaxed.get_potential_energy()),
+        history=np.array(history),
     )
     results = {
         "energy": report.energy,

@@ -24,6 +24,8 @@ class Thermal:
         entropy: (n,), J/K/mol.
         heat_capacity: (n,), J/K/mol.
         n_atoms: in the primitive cell.
+        left_out: share of the modes on the mesh that have imaginary frequencies, from 0 to 1; they
+            are in none of the sums.
     """
 
     temperatures: Float64[np.ndarray, " n"]
@@ -31,14 +33,22 @@ class Thermal:
     entropy: Float64[np.ndarray, " n"]
     heat_capacity: Float64[np.ndarray, " n"]
     n_atoms: int
+    left_out: float = 0.0
 
     def write_csv(self, file: IO[Any]) -> None:
-        """One line for each temperature."""
+        """One line for each temperature; all say how many modes are left out."""
         writer = csv.writer(file)
         writer.writerow(
-            ["temperature_K", "free_energy_kJ/mol", "entropy_J/K/mol", "heat_capacity_J/K/mol"]
+            [
+                "temperature_K",
+                "free_energy_kJ/mol",
+                "entropy_J/K/mol",
+                "heat_capacity_J/K/mol",
+                "imaginary_modes_left_out_%",
+            ]
         )
-        columns = (self.temperatures, self.free_energy, self.entropy, self.heat_capacity)
+        left_out = np.full(len(self.temperatures), round(100 * self.left_out, 4))
+        columns = (self.temperatures, self.free_energy, self.entropy, self.heat_capacity, left_out)
         writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -65,7 +75,17 @@ def thermal_properties(phonopy: Phonopy, t_max: float, t_step: float) -> Thermal
         np.array(found.entropy, dtype=np.float64),
         np.array(found.heat_capacity, dtype=np.float64),
         len(phonopy.primitive),
+        _left_out(phonopy, found),
     )
+
+
+def _left_out(phonopy: Phonopy, found: Any) -> float:
+    """Share of the modes that are not in the sums, but for the rigid shifts."""
+    mesh: Any = phonopy.mesh
+    at_gamma = np.linalg.norm(mesh.qpoints - np.rint(mesh.qpoints), axis=1) < 1e-9
+    rigid = 3 * int(mesh.weights[at_gamma].sum())
+    every = int(found.number_of_modes)
+    return (every - int(found.number_of_integrated_modes) - rigid) / every
 
 
 def draw_thermal(thermal: Thermal, path: Path, title: str) -> None:
@@ -94,6 +114,9 @@ def draw_thermal(thermal: Thermal, path: Path, title: str) -> None:
         label="3R for each atom (Dulong and Petit)",
     )
     axes.set_xlabel("temperature (K)")
-    axes.set_title(f"{title}: harmonic, per primitive cell of {thermal.n_atoms} atoms")
+    what = f"{title}: harmonic, per primitive cell of {thermal.n_atoms} atoms"
+    if thermal.left_out > 0:
+        what += f"\n{100 * thermal.left_out:.2g} % of the modes are imaginary and left out"
+    axes.set_title(what)
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=150)

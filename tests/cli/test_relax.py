@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.io import read, write
+from rich.console import Console
 from small_potentials import make_crystal, make_potential
 
 import mlpot
@@ -46,6 +47,29 @@ def test_one_structure(capsys, files):
     assert code == 1 and "exists already" in err
 
 
+def test_the_picture(capsys, files):
+    words = ["relax", "--model", "model.safetensors", "--struct", "one.xyz", "--fmax", 0.05]
+    code, _, _ = run(capsys, *words, "--out", "bare.extxyz", "--no-plot")
+    assert code == 0 and not (files / "bare.png").exists()
+    (files / "new.png").write_text("of somebody")
+    code, _, err = run(capsys, *words, "--out", "new.extxyz")
+    assert code == 1 and "new.png' exists already" in err and not (files / "new.extxyz").exists()
+    code, _, _ = run(capsys, *words, "--out", "new.extxyz", "--overwrite")
+    assert code == 0 and (files / "new.png").stat().st_size > 10_000
+
+
+def test_the_history_of_a_relaxation(files):
+    from mlpot import workflows
+
+    calc = MLPotCalculator(files / "model.safetensors", dtype="float64")
+    start = read(files / "one.xyz")
+    _, report = workflows.relax_and_report(start, calc, 0.05, console=Console(quiet=True))
+    assert report.history.shape == (report.steps + 1, 2)
+    assert report.history[0, 0] == pytest.approx(calc.get_potential_energy(start))
+    assert report.history[-1] == pytest.approx([report.energy, report.fmax])
+    assert np.all(report.history[:-1, 1] > 0.05)
+
+
 def test_several_are_one_batch_and_one_file(capsys, files, monkeypatch):
     from mlpot import workflows
 
@@ -60,7 +84,7 @@ def test_several_are_one_batch_and_one_file(capsys, files, monkeypatch):
     assert (code, err) == (0, "") and batches == [3]
     assert printed.count("relaxed after") == 3 and "2 H2O: " in printed
     relaxed = read(files / "relaxed.extxyz", ":")
-    assert len(relaxed) == 3
+    assert len(relaxed) == 3 and not (files / "relaxed.png").exists()
     calc = MLPotCalculator(files / "model.safetensors", dtype="float64")
     for atoms in relaxed:
         assert np.linalg.norm(calc.get_forces(atoms), axis=1).max() <= 0.05 + 1e-6

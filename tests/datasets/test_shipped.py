@@ -14,7 +14,7 @@ from mlpot.datasets import HDF5Dataset, average_neighbors, isolated_atom_energie
 FOLDER = Path(__file__).parents[2] / "datasets"
 
 
-@pytest.mark.parametrize("name", ["ethanol.h5", "copper.h5"])
+@pytest.mark.parametrize("name", ["ethanol.h5", "ethanol_distorted.h5", "water.h5", "copper.h5"])
 def test_files_are_whole_small_and_say_where_they_come_from(name):
     with HDF5Dataset(FOLDER / name) as stored:
         stored.verify()
@@ -45,6 +45,39 @@ def test_ethanol_is_what_it_says():
     }
     added = (energy["MD_600K"] - energy["MD_300K"]) / (8.617333e-5 * 300)
     assert 9.0 < added < 12.5
+
+
+def test_water_is_distorted_about_its_minimum():
+    with HDF5Dataset(FOLDER / "water.h5") as stored:
+        frames = list(stored)
+    molecules = [f for f in frames if not f.is_isolated_atom]
+    assert len(molecules) == 600 and {f.formula for f in molecules} == {"H2O"}
+    assert sorted(isolated_atom_energies(frames)) == [1, 8]
+    lowest = min(f.energy for f in molecules)
+    for scatter in (0.02, 0.035, 0.05):
+        of = [f for f in molecules if f.config_type == f"scatter_{scatter:g}A"]
+        lengths = [np.linalg.norm(f.positions[k] - f.positions[0]) for f in of for k in (1, 2)]
+        # Of two atoms that move on their own, along one axis each.
+        assert np.std(lengths) == pytest.approx(2**0.5 * scatter, rel=0.12)
+        assert np.mean(lengths) == pytest.approx(0.96, abs=0.01)
+        # Three vibrations: half the stiffness of each (some 40 eV/Angstrom^2) times the square.
+        assert 0.5 < np.mean([f.energy - lowest for f in of]) / (80 * scatter**2) < 2
+
+
+def test_distorted_ethanol_is_of_both_conformers():
+    with HDF5Dataset(FOLDER / "ethanol_distorted.h5") as stored:
+        frames = list(stored)
+    assert Counter(f.config_type for f in frames) == {
+        f"scatter_{scatter:g}A": 100 for scatter in (0.02, 0.035, 0.05)
+    }
+    torsions = [f.to_atoms().get_dihedral(0, 1, 2, 3) for f in frames[::3]]  # of 0.02 Angstrom
+    trans = np.sum(np.abs(np.array(torsions) - 180) < 20)
+    assert trans == 50 and np.all(np.abs(np.array(torsions[1::2]) - 60) < 20)
+    with HDF5Dataset(FOLDER / "ethanol.h5") as stored:
+        dynamics = [f.energy for f in stored if f.config_type == "MD_600K"]
+    assert min(f.energy for f in frames) > min(dynamics) - 0.5
+    # 27 coordinates moved at once by 0.05 Angstrom: more than 600 K gives.
+    assert max(f.energy for f in frames) > max(dynamics)
 
 
 @pytest.mark.parametrize("which", [1, 60, 180, 300, 420, 470, -1])

@@ -123,6 +123,12 @@ LEFT_OUT = (
     ),
     LeftOut(
         "datasets/README.md",
+        r"python datasets/make_distorted\.py",
+        "needs tblite",
+        script,
+    ),
+    LeftOut(
+        "datasets/README.md",
         r"python datasets/make_copper\.py",
         "takes a minute; tests/datasets/test_shipped.py makes half of its frames",
         script,
