@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib as mpl
@@ -137,5 +137,7 @@ def draw(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for path in draw(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    for path in draw(parser.parse_args().folder):
         print(path)
