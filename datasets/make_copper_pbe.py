@@ -1,4 +1,4 @@
-"""Give the strained cells of mlearn's copper the stresses that its energies and forces imply.
+"""Give the frames of mlearn's copper the stresses that their energies and forces imply.
 
 Needs: pip install mlpot    (with its extra for your machine: "mlpot[cpu]" on Linux)
 Run:   python datasets/make_copper_pbe.py Cu_training_EFonly.extxyz.gz models/Cu_training.extxyz
@@ -13,9 +13,10 @@ to the energies of the strained cells, by linear least squares:
 
     E = sum_i [ E0 + 1/2 sum_j phi(r_ij) + sum_p c_p rho_i^p ],    rho_i = sum_j psi(r_ij)
 
-Its stresses are written as labels of the strained cells. Energies and forces stay those of mlearn.
-Strained cells, which are 27 equal cubes, become one cube of four atoms, and all frames get a
-config_type: strained, crystal, hot, melt, vacancy, surface.
+Its stresses are written as labels of all frames but surfaces, of which it knows little; without
+them the pressure of the moving crystal and of melts is left free, too. Energies and forces stay
+those of mlearn. Strained cells, which are 27 equal cubes, become one cube of four atoms, and all
+frames get a config_type: strained, crystal, hot, melt, vacancy, surface.
 """
 
 import argparse
@@ -170,7 +171,7 @@ def main() -> None:
     frames = [one_cube(f) if f.config_type == "strained" else f for f in frames]
     parameters = fit(frames)
     for frame in frames:
-        if frame.config_type == "strained":
+        if frame.config_type != "surface":
             frame.stress = stress(frame.cell, frame.positions, parameters)
     datasets.write(arguments.out, frames)
     for kind in sorted({frame.config_type for frame in frames}):
