@@ -116,7 +116,7 @@ def draw_thermal(thermal: Thermal, path: Path, title: str) -> None:
     axes.set_xlabel("temperature (K)")
     what = f"{title}: harmonic, per primitive cell of {thermal.n_atoms} atoms"
     if thermal.left_out > 0:
-        what += f"\n{100 * thermal.left_out:.2g} % of the modes are imaginary and left out"
+        what += f"\n{100 * thermal.left_out:.3g} % of the modes are imaginary and left out"
     axes.set_title(what)
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=150)
