@@ -142,11 +142,13 @@ def to_structure(atoms: Atoms) -> Structure:
                 "dynamics here does not know: use FixAtoms, or remove it from the structure"
             )
         fixed[constraint.get_indices()] = True
+    with np.errstate(divide="ignore", invalid="ignore"):  # masses are looked at by `System`
+        velocities = atoms.get_velocities()
     return Structure(
         numbers=np.array(atoms.numbers),
         masses=atoms.get_masses(),
         positions=atoms.get_positions(),
-        velocities=atoms.get_velocities(),
+        velocities=velocities,
         cell=np.where(pbc[:, None], np.array(atoms.cell), 0.0),
         pbc=pbc,
         fixed=np.flatnonzero(fixed),

@@ -203,6 +203,10 @@ def test_wrong_structures(folder, capsys, tmp_path):
         write(tmp_path / "odd.xyz", atoms, format="extxyz")
         line = words(folder, struct=tmp_path / "odd.xyz", out=tmp_path / "new")
         assert said in refused(capsys, line)
+    light = molecule("H2O", masses=[16.0, 1.0, 0.0])
+    write(tmp_path / "light.traj", light)
+    line = words(folder, struct=tmp_path / "light.traj", out=tmp_path / "new")
+    assert "atom 2 has mass 0.0: every atom needs a positive mass" in refused(capsys, line)
     assert not (tmp_path / "new").exists()
 
 
