@@ -167,7 +167,12 @@ def main() -> None:
     arguments = parser.parse_args()
     frames = datasets.read([arguments.source])
     for frame in frames:
+        if frame.energy is None or frame.forces is None:
+            parser.error(f"{frame.source} has no energy or forces: give mlearn's copper")
         frame.config_type = classify(frame)
+    missing = {*FORCES, "strained"} - {frame.config_type for frame in frames}
+    if missing:
+        parser.error(f"no frames of {', '.join(sorted(missing))}: give mlearn's training frames")
     frames = [one_cube(f) if f.config_type == "strained" else f for f in frames]
     parameters = fit(frames)
     for frame in frames:
