@@ -127,7 +127,9 @@ for at in ticks:
 bands.set_xticks(list(ticks), list(ticks.values()))
 bands.set_xlim(min(ticks), max(ticks))
 bands.set_ylabel("frequency (THz)")
-bands.set_title(f"{name}, {arguments.model if name == 'NaCl' else 'trained here'}")
+bands.set_title(f"{name}, {Path(arguments.model).stem if name == 'NaCl' else 'trained here'}")
+if not result.imaginary:
+    bands.set_ylim(0, 1.05 * highest)
 dos = result.phonopy.total_dos
 assert dos is not None
 density.fill_betweenx(dos.frequency_points, dos.dos, color="tab:blue", alpha=0.3)

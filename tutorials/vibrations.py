@@ -1,7 +1,7 @@
 """Vibrations and thermochemistry of ethanol.
 
-    python tutorials/vibrations.py --model ethanol.safetensors    yours, as of train_ethanol.py
-    python tutorials/vibrations.py           trains one first: some minutes
+    python tutorials/vibrations.py --model models/ethanol.safetensors   seconds: that is shipped
+    python tutorials/vibrations.py           trains a potential first: some minutes
     python tutorials/vibrations.py --small   seconds, with a cruder potential
 
 Ends in the picture vibrations.png: the vibrations, and the entropy of the gas by temperature.

@@ -201,7 +201,7 @@ def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int, symmetr
     if cell and not atoms.pbc.all():
         raise ValueError(
             f"the structure is periodic along {atoms.pbc.tolist()} only, so there is no cell to "
-            "relax: keep it (cell=False)"
+            "relax: keep it (without --cell; cell=False)"
         )
     if symmetry and not atoms.pbc.all():
         raise ValueError(
