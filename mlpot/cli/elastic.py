@@ -17,6 +17,7 @@ def elastic(
     method: Annotated[
         str, typer.Option(help="derivatives (exact) or strains (finite ones).")
     ] = "derivatives",
+    strain: Annotated[float, typer.Option(help="Size of the finite strains.")] = 2e-3,
     relax: Annotated[
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
     ] = True,
@@ -48,6 +49,7 @@ def elastic(
             MLPotCalculator(model, dtype="float64"),
             relax,
             method=method,
+            strain=strain,
             fmax=fmax,
             steps=steps,
             out=out,

@@ -23,6 +23,7 @@ def phonons(
     method: Annotated[
         str, typer.Option(help="hessian (exact second derivatives) or displacements.")
     ] = "hessian",
+    distance: Annotated[float, typer.Option(help="Of displacements, Å.")] = 0.002,
     d3: Functional = None,
     relax: Annotated[
         bool, typer.Option("--relax/--no-relax", help="Relax atoms and cell first.")
@@ -78,6 +79,7 @@ def phonons(
             counts,
             fmax=fmax,
             steps=steps,
+            distance=distance,
             chunk=chunk,
             born=born,
             grueneisen=grueneisen,

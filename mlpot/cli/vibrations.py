@@ -14,6 +14,10 @@ from .stopping import stopping
 def vibrations(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
     struct: Annotated[Path, typer.Option(help="Molecule, in any format that ASE reads.")],
+    method: Annotated[
+        str, typer.Option(help="hessian (exact second derivatives) or displacements.")
+    ] = "hessian",
+    distance: Annotated[float, typer.Option(help="Of displacements, Å.")] = 0.005,
     relax: Annotated[
         bool, typer.Option("--relax/--no-relax", help="Relax the atoms first.")
     ] = True,
@@ -34,7 +38,7 @@ def vibrations(
         bool, typer.Option("--overwrite", help="Replace files where they exist.")
     ] = False,
 ) -> None:
-    """Compute the vibrations of a molecule from its exact Hessian, in float64.
+    """Compute the vibrations of a molecule from its Hessian, in float64.
 
     Writes NAME-vibrations.json, the modes as animations (NAME-modes.extxyz, for
     ase gui) and a picture.
@@ -51,6 +55,8 @@ def vibrations(
             atoms,
             MLPotCalculator(model, dtype="float64"),
             relax,
+            method=method,
+            distance=distance,
             temperature=temperature,
             pressure=pressure,
             symmetry_number=symmetry_number,

@@ -44,6 +44,31 @@ def test_vibrations(capsys, model, tmp_path):
     assert code == 1 and "exists already" in err
 
 
+def test_vibrations_by_displacements(capsys, model, tmp_path):
+    write(tmp_path / "water.xyz", Atoms("OHH", [[0.0, 0, 0], [0.9, 0.1, 0], [-0.2, 0.9, 0.1]]))
+    words = ["--model", model, "--struct", tmp_path / "water.xyz", "--no-relax", "--no-plot"]
+    found = []
+    for further in ([], ["--method", "displacements", "--distance", "1e-3"]):
+        folder = tmp_path / f"out{len(further)}"
+        code, _, err = run(capsys, "vibrations", *words, *further, "--out", folder)
+        assert (code, err) == (0, "")
+        data = json.loads((folder / "water-vibrations.json").read_text())
+        found.append(data["frequencies_THz"])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-2)
+    assert found[1] != found[0]
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [("phonons", "distance"), ("vibrations", "distance"), ("elastic", "strain")],
+)
+def test_sizes_of_finite_steps(capsys, model, tmp_path, verb, option):
+    write(tmp_path / "crystal.extxyz", make_crystal())
+    words = ["--model", model, "--struct", tmp_path / "crystal.extxyz", f"--{option}", "0.7"]
+    code, _, err = run(capsys, verb, *words)
+    assert code == 1 and f"{option} is 0.7" in err
+
+
 def test_elastic(capsys, model, tmp_path):
     write(tmp_path / "crystal.extxyz", make_crystal())
     words = ["--model", model, "--struct", tmp_path / "crystal.extxyz", "--no-relax"]
