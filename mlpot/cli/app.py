@@ -11,6 +11,7 @@ import typer
 from mlpot import __version__
 
 from .anharmonic import anharmonic
+from .bench import bench
 from .convert import convert
 from .doctor import doctor
 from .elastic import elastic
@@ -68,7 +69,7 @@ for _verb in (train, resume, evaluate, select, singlepoint, relax, md):
     app.command(cls=TriplesCommand)(_verb)
 for _verb in (phonons, anharmonic, vibrations, elastic, eos, neb, saddle):
     app.command(cls=TriplesCommand)(_verb)
-for _verb in (fetch, convert, export, info, doctor):
+for _verb in (fetch, convert, export, info, bench, doctor):
     app.command(cls=TriplesCommand)(_verb)
 
 

@@ -3,6 +3,7 @@
 from .anharmonic import anharmonic
 from .anharmonic_result import Anharmonic
 from .batch_relaxation import relax_batch
+from .bench import Bench, Speed, bench
 from .elastic import elastic
 from .elastic_result import Elastic, Moduli, moduli
 from .eos import EquationOfState, eos
@@ -21,6 +22,7 @@ from .vibrations import vibrations
 __all__ = [
     "Anharmonic",
     "Band",
+    "Bench",
     "Elastic",
     "EquationOfState",
     "ImaginaryMode",
@@ -28,10 +30,12 @@ __all__ = [
     "Phonons",
     "RelaxationReport",
     "Saddle",
+    "Speed",
     "Stopped",
     "Thermochemistry",
     "Vibrations",
     "anharmonic",
+    "bench",
     "elastic",
     "eos",
     "moduli",
