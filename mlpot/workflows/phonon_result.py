@@ -59,6 +59,8 @@ class Phonons:
         relaxed: whether the structure was relaxed here.
         sum_rule_before: violation of the acoustic sum rule as computed, eV/Angstrom^2.
         sum_rule_after: the same after symmetrisation.
+        asymmetry_before: violation of the permutation symmetry as computed, eV/Angstrom^2.
+        asymmetry_after: the same after symmetrisation.
         imaginary: modes with imaginary frequencies, the worst first.
         grueneisen: Grueneisen parameters on the mesh, where they were asked for.
         files: what was written, by "yaml", "force_constants", "thermal", "png", "svg",
@@ -71,6 +73,8 @@ class Phonons:
     relaxed: bool
     sum_rule_before: float
     sum_rule_after: float
+    asymmetry_before: float
+    asymmetry_after: float
     imaginary: list[ImaginaryMode]
     grueneisen: Grueneisen | None = None
     files: dict[str, Path] = field(default_factory=dict)

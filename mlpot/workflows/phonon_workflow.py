@@ -18,6 +18,7 @@ from .kept_forces import KeptForces
 from .outputs import check_outputs
 from .phonon_result import Phonons, find_imaginary, output_paths
 from .phonopy_bridge import (
+    asymmetry,
     computed_force_constants,
     displacement_vectors,
     make_phonopy,
@@ -136,13 +137,13 @@ def phonons(
         set_born_charges(phonopy, born)
     path = None if out is None else Path(out) / f"{name}-forces.npz"
     kept = [_set_force_constants(phonopy, calc, method, distance, chunk, console, path)]
-    before = sum_rule_violation(computed_force_constants(phonopy))
+    before = sum_rule_violation(computed_force_constants(phonopy)), asymmetry(phonopy)
     # The two corrections disturb each other; a few rounds leave both satisfied.
     phonopy.symmetrize_force_constants(level=5, show_drift=False)
-    after = sum_rule_violation(computed_force_constants(phonopy))
+    after = sum_rule_violation(computed_force_constants(phonopy)), asymmetry(phonopy)
     console.print(
-        f"Acoustic sum rule: off by {before:.1e} eV/Å² as computed, {after:.1e} after "
-        "symmetrisation.",
+        f"Acoustic sum rule: off by {before[0]:.1e} eV/Å² as computed, {after[0]:.1e} after "
+        f"symmetrisation; permutation symmetry: {before[1]:.1e}, {after[1]:.1e}.",
         highlight=False,
     )
     with console.status("bands and density of states"):
@@ -182,7 +183,13 @@ def phonons(
 
         changes = grueneisen_parameters(phonopy, at_volume, counts)
     result = Phonons(
-        phonopy, unit, method, relax, before, after, find_imaginary(phonopy), changes, files={}
+        phonopy,
+        unit,
+        method,
+        relax,
+        *(before[0], after[0], before[1], after[1]),
+        find_imaginary(phonopy),
+        changes,
     )
     _tell_imaginary(result, console)
     if out is not None:

@@ -155,3 +155,19 @@ def computed_force_constants(phonopy: Phonopy) -> np.ndarray:
     force_constants = phonopy.force_constants
     assert force_constants is not None
     return force_constants
+
+
+def asymmetry(phonopy: Phonopy) -> float:
+    """Largest component of Phi_ij - Phi_ji^T, eV/Angstrom^2; zero for derivatives of an energy.
+
+    Of the compact force constants: a lattice translation brings atom j of the supercell into the
+    primitive cell, and i with it.
+    """
+    found, primitive = computed_force_constants(phonopy), phonopy.primitive
+    # permutations[t][i] is where the translation t brings atom i.
+    permutations = np.asarray(primitive.atomic_permutations)
+    own, image = np.asarray(primitive.p2s_map), np.asarray(primitive.s2p_map)
+    home = np.argmax(permutations == image, axis=0)
+    rows = np.array([primitive.p2p_map[i] for i in image])
+    turned = found[rows[:, None], permutations[home][:, own]]
+    return float(np.abs(found.swapaxes(0, 1) - turned.swapaxes(2, 3)).max())

@@ -9,6 +9,7 @@ import pytest
 from ase.build import bulk
 from ase.calculators.emt import EMT
 from embedded_atoms import EmbeddedAtoms
+from phonopy.harmonic.force_constants import compact_fc_to_full_fc
 from rich.console import Console
 
 from mlpot import workflows
@@ -16,7 +17,12 @@ from mlpot.calculators import MLPotCalculator
 from mlpot.models import Potential, PotentialConfig
 from mlpot.models.config import V2106Config
 from mlpot.workflows.force_constants import displaced_forces, linear_forces
-from mlpot.workflows.phonopy_bridge import displacement_vectors, make_phonopy, to_ase
+from mlpot.workflows.phonopy_bridge import (
+    asymmetry,
+    displacement_vectors,
+    make_phonopy,
+    to_ase,
+)
 
 QUIET = Console(quiet=True)
 Q_POINTS = [[0, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.3], [0.5, 0.5, 0.5]]
@@ -84,6 +90,19 @@ def test_float32_calculator_is_computed_in_float64(calc, exact):
 def test_sum_rule_holds(exact):
     assert exact.sum_rule_before < 1e-8
     assert exact.sum_rule_after < 1e-8
+    assert exact.asymmetry_before < 1e-10 and exact.asymmetry_after < 1e-10
+
+
+def test_asymmetry_of_compact_force_constants():
+    """Against the whole matrix, which phonopy makes of the rows of the primitive cell."""
+    made = make_phonopy(bulk("MgO", "rocksalt", a=4.2, cubic=True), 2 * np.eye(3, dtype=int))
+    rng = np.random.default_rng(0)
+    compact = rng.normal(size=(2, 64, 3, 3))
+    made.force_constants = compact
+    full = compact_fc_to_full_fc(made.primitive, compact)
+    assert asymmetry(made) == pytest.approx(np.abs(full - full.transpose(1, 0, 3, 2)).max())
+    made.symmetrize_force_constants(level=5, show_drift=False)
+    assert asymmetry(made) < 1e-3
 
 
 def test_phonopy_opens_the_files(exact, tmp_path):
