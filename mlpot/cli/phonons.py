@@ -40,6 +40,9 @@ def phonons(
     grueneisen: Annotated[
         bool, typer.Option("--grueneisen", help="Grueneisen parameters too, from two volumes.")
     ] = False,
+    velocities: Annotated[
+        bool, typer.Option("--velocities", help="Group velocities on the mesh too.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("phonons"),
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
@@ -83,6 +86,7 @@ def phonons(
             chunk=chunk,
             born=born,
             grueneisen=grueneisen,
+            velocities=velocities,
             out=out,
             name=name or struct.stem,
             plot=plot,

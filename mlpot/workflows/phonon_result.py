@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,6 +13,7 @@ from ase import Atoms
 
 from mlpot.files import atomic_write, temporary_beside
 
+from .group_velocities import GroupVelocities, draw_group_velocities
 from .grueneisen import Grueneisen, draw_grueneisen
 from .outputs import check_outputs, write_pictures
 from .phonon_plot import draw
@@ -63,8 +65,10 @@ class Phonons:
         asymmetry_after: the same after symmetrisation.
         imaginary: modes with imaginary frequencies, the worst first.
         grueneisen: Grueneisen parameters on the mesh, where they were asked for.
+        velocities: group velocities on the mesh, where they were asked for.
         files: what was written, by "yaml", "force_constants", "thermal", "png", "svg",
-            "thermal_png", "structure", "grueneisen", "grueneisen_png".
+            "thermal_png", "structure", "grueneisen", "grueneisen_png", "velocities",
+            "velocities_png".
     """
 
     phonopy: Phonopy
@@ -77,6 +81,7 @@ class Phonons:
     asymmetry_after: float
     imaginary: list[ImaginaryMode]
     grueneisen: Grueneisen | None = None
+    velocities: GroupVelocities | None = None
     files: dict[str, Path] = field(default_factory=dict)
 
     def frequencies(self, q_points) -> np.ndarray:
@@ -137,7 +142,8 @@ class Phonons:
         from phonopy.file_IO import write_force_constants_to_hdf5
 
         name = name or self.atoms.get_chemical_formula()
-        paths = output_paths(folder, name, plot, self.relaxed, self.grueneisen is not None)
+        asked = [key for key in ("grueneisen", "velocities") if getattr(self, key) is not None]
+        paths = output_paths(folder, name, plot, self.relaxed, asked)
         check_outputs(paths.values(), overwrite)
         Path(folder).mkdir(parents=True, exist_ok=True)
         settings = dict.fromkeys(("force_sets", "force_constants", "displacements"), False)
@@ -163,6 +169,12 @@ class Phonons:
             if plot:
                 with temporary_beside(paths["grueneisen_png"]) as temporary:
                     draw_grueneisen(self.grueneisen, temporary, name)
+        if self.velocities is not None:
+            with atomic_write(paths["velocities"], "w") as file:
+                self.velocities.write_csv(file)
+            if plot:
+                with temporary_beside(paths["velocities_png"]) as temporary:
+                    draw_group_velocities(self.velocities, temporary, name)
         if "structure" in paths:
             write_structure(paths["structure"], self.atoms, overwrite)
         self.files.update(paths)
@@ -170,17 +182,15 @@ class Phonons:
 
 
 def output_paths(
-    folder: str | os.PathLike[str], name: str, plot: bool, relaxed: bool, grueneisen: bool
+    folder: str | os.PathLike[str], name: str, plot: bool, relaxed: bool, asked: Sequence[str]
 ) -> dict[str, Path]:
-    """Names of all files of a result."""
+    """Names of all files of a result; what was asked for is "grueneisen" or "velocities"."""
     endings = {"yaml": "phonopy.yaml", "force_constants": "force_constants.hdf5"}
     endings["thermal"] = "thermal.csv"
-    if grueneisen:
-        endings["grueneisen"] = "grueneisen.csv"
+    endings |= {key: f"{key}.csv" for key in asked}
     if plot:
         endings |= {"png": "phonons.png", "svg": "phonons.svg", "thermal_png": "thermal.png"}
-        if grueneisen:
-            endings["grueneisen_png"] = "grueneisen.png"
+        endings |= {f"{key}_png": f"{key}.png" for key in asked}
     if relaxed:
         endings["structure"] = "relaxed.extxyz"
     return {key: Path(folder) / f"{name}-{ending}" for key, ending in endings.items()}

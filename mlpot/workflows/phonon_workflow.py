@@ -13,6 +13,7 @@ from rich.console import Console
 
 from .checks import check_chunk
 from .force_constants import displaced_forces, linear_forces, sum_rule_violation
+from .group_velocities import group_velocities
 from .grueneisen import VOLUME_STEP, grueneisen_parameters
 from .kept_forces import KeptForces
 from .outputs import check_outputs
@@ -52,6 +53,7 @@ def phonons(
     npoints: int = 101,
     born: str | os.PathLike[str] | None = None,
     grueneisen: bool = False,
+    velocities: bool = False,
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
     plot: bool = True,
@@ -86,6 +88,7 @@ def phonons(
             BORN, for the splitting of optical modes at Gamma in polar crystals; the same for all
             volumes of Grueneisen parameters.
         grueneisen: compute Grueneisen parameters too, from the phonons at two more volumes.
+        velocities: compute group velocities on the mesh too.
         out: folder for the files; nothing is written by default.
         name: what file names begin with; the formula by default.
         plot: whether the picture is among the files.
@@ -113,7 +116,8 @@ def phonons(
         )
     name = name or atoms.get_chemical_formula()
     if out is not None:
-        check_outputs(output_paths(out, name, plot, relax, grueneisen).values(), overwrite)
+        asked = [*["grueneisen"] * grueneisen, *["velocities"] * velocities]
+        check_outputs(output_paths(out, name, plot, relax, asked).values(), overwrite)
     require_phonopy()
     console = Console() if console is None else console
     calc = in_float64(calc)
@@ -158,6 +162,7 @@ def phonons(
         phonopy.run_total_dos()
         if several:
             phonopy.run_projected_dos()
+    slopes = group_velocities(phonopy) if velocities else None
     changes = None
     if grueneisen:
         console.print(
@@ -190,6 +195,7 @@ def phonons(
         *(before[0], after[0], before[1], after[1]),
         find_imaginary(phonopy),
         changes,
+        slopes,
     )
     _tell_imaginary(result, console)
     if out is not None:

@@ -108,6 +108,35 @@ def test_files(copper):
         assert (out / name).stat().st_size > 10_000
 
 
+def test_velocities_are_slopes_of_frequencies(compound, alloy, tmp_path):
+    found = phonons(
+        compound.atoms, alloy, relax=False, velocities=True, mesh=(3, 3, 3), out=tmp_path, name="X"
+    )
+    mesh, step = found.velocities, 1e-4
+    assert mesh.frequencies.shape == mesh.velocities.shape[:2]
+    checked = 0
+    for q, frequencies, slopes in zip(
+        mesh.q_points, mesh.frequencies, mesh.velocities, strict=True
+    ):
+        apart = np.diff(np.sort(frequencies)).min() > 0.05
+        if not apart:
+            continue  # slopes of degenerate modes are those of a mixture
+        checked += 1
+        for axis in range(3):
+            # A Cartesian step in cycles per Angstrom, in reciprocal lattice vectors.
+            change = step * found.phonopy.primitive.cell[:, axis]
+            ahead, behind = (found.frequencies([q + sign * change])[0] for sign in (1, -1))
+            real = frequencies > 0  # phonopy gives imaginary modes none
+            expected = ((ahead - behind) / (2 * step))[real]
+            np.testing.assert_allclose(slopes[real, axis], expected, rtol=1e-3, atol=2e-3)
+    assert checked > 0
+    with (tmp_path / "X-velocities.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == mesh.frequencies.size
+    assert float(rows[5]["v_y_THz_A"]) == pytest.approx(mesh.velocities.reshape(-1, 3)[5, 1])
+    assert (tmp_path / "X-velocities.png").stat().st_size > 5_000
+
+
 def test_born_charges_split_the_optical_modes(compound, alloy, tmp_path):
     path = tmp_path / "BORN"
     path.write_text(BORN)
