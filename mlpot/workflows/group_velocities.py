@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupVelocities:
-    """d omega / d q of every mode on a mesh; zero where the mode is imaginary. 1 THz Angstrom is
-    100 m/s.
+    """d omega / d q of every mode on a mesh.
+
+    Zero where the mode is imaginary. 1 THz Angstrom is 100 m/s.
 
     Args:
         q_points: (n_q, 3), in reciprocal lattice vectors of the primitive cell.
