@@ -16,7 +16,7 @@ def bench(
     ] = None,
     atoms: Annotated[
         list[int] | None,
-        typer.Option(help="Sizes: atoms at least; may be repeated. [default: 64, 512, 4096]"),
+        typer.Option(help="Atoms at least, once for each size; 64, 512 and 4096 by default."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32 or float64 (CPU).")] = "float32",
     products: Annotated[

@@ -133,6 +133,8 @@ def bench(
     if out is not None:
         check_outputs(output_paths(out, name, plot).values(), overwrite)
     console = Console() if console is None else console
+    if not cell.pbc.any():
+        console.print("A molecule is taken as it is, whatever the sizes.")
     systems = {len(s): s for s in (repeated(cell, size) for size in sizes)}
     rows = []
     for n_atoms in sorted(systems):

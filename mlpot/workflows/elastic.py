@@ -17,6 +17,7 @@ from .outputs import check_outputs
 from .precision import check_elements, choose_method, in_float64
 from .progress import bar
 from .relaxation import relax_and_report
+from .vacuum import tell_vacuum
 
 #: Optical modes softer than this (eV/Angstrom^2) are left out of the atoms' response: rigid shifts.
 _RIGID = 1e-6
@@ -84,6 +85,7 @@ def elastic(
     calc = in_float64(calc)
     unit = atoms.copy()
     unit.set_constraint()
+    tell_vacuum(unit, calc, "elastic constants", console)
     if relax:
         unit, report = relax_and_report(unit, calc, fmax, True, steps, True, console)
         if not report.converged:

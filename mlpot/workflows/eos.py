@@ -19,6 +19,7 @@ from .outputs import check_outputs, named_paths, write_numbers
 from .precision import check_elements
 from .progress import bar
 from .relaxation import relax_and_report, told_unrelaxed
+from .vacuum import tell_vacuum
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def eos(
     if out is not None:
         check_outputs(output_paths(out, name, plot).values(), overwrite)
     console = Console() if console is None else console
+    tell_vacuum(atoms, calc, "volumes and bulk moduli", console)
     quiet = Console(quiet=True)
     factors = np.linspace(1 - span, 1 + span, points)
     volumes, energies, unrelaxed = [], [], 0

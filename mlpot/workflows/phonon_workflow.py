@@ -31,6 +31,7 @@ from .phonopy_bridge import (
 from .precision import check_elements, choose_method, in_float64
 from .progress import bar
 from .relaxation import relax_and_report, told_unrelaxed
+from .vacuum import reach, tell_vacuum, widths
 
 if TYPE_CHECKING:
     from phonopy import Phonopy
@@ -137,6 +138,8 @@ def phonons(
     else:
         console.print("The structure is taken as it is, without relaxation.")
     phonopy = make_phonopy(unit, matrix)
+    tell_vacuum(unit, calc, "phonons", console)
+    _tell_narrow(to_ase(phonopy.supercell), calc, console)
     if born is not None:
         set_born_charges(phonopy, born)
     path = None if out is None else Path(out) / f"{name}-forces.npz"
@@ -232,6 +235,17 @@ def _set_force_constants(
             phonopy.forces = displaced_forces(calc, displaced, progress, kept)
     phonopy.produce_force_constants(calculate_full_force_constants=False, show_drift=False)
     return kept
+
+
+def _tell_narrow(supercell: Atoms, calc: Any, console: Console) -> None:
+    """A displaced atom that pulls at its own image: frequencies off the commensurate points err."""
+    width = float(widths(supercell).min())
+    if width < reach(calc):
+        console.print(
+            f"[yellow]The supercell is {width:.1f} Å wide, less than forces reach "
+            f"({reach(calc):g} Å): give a larger one (--supercell).[/yellow]",
+            highlight=False,
+        )
 
 
 def _tell_imaginary(result: Phonons, console: Console) -> None:

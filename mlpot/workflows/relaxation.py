@@ -20,6 +20,9 @@ from .stopping import Stopped
 
 #: A structure whose volume changes by more than this factor is taken for lost.
 _VOLUME_FACTOR = 4.0
+#: No bond is as stiff as this (eV/Angstrom^2). Where forces over steps say so, so often in a row,
+#: the optimiser has wrong curvatures: it happens where a relaxation begins near a saddle.
+_STIFFEST, _STIFF_STEPS = 5000.0, 3
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,21 @@ def _relaxed(
     optimiser = BFGS(movable, logfile=None)
     volume = relaxed.cell.volume
     converged, history = False, []
-    with console.status("relaxing") as status:
+    places, stiff = None, 0
+    with console.status("relaxing") as status, warnings.catch_warnings():
+        # Of scipy's logarithm of the deformation, about errors of 1e-12.
+        warnings.filterwarnings("ignore", "logm result may be inaccurate", RuntimeWarning)
         for converged in optimiser.irun(fmax=fmax, steps=steps):  # noqa: B007, read at the end
             energy, largest = relaxed.get_potential_energy(), _largest_force(relaxed)
             _check_sane(relaxed, energy, largest, volume, optimiser.nsteps)
             history.append((energy, largest))
+            before, places = places, movable.get_positions()
+            if before is not None:
+                moved, pulled = _longest(places - before), _longest(movable.get_forces())
+                stiff = stiff + 1 if moved < pulled / _STIFFEST else 0
+                if stiff == _STIFF_STEPS:
+                    optimiser.initialize()  # forget curvatures
+                    stiff = 0
             status.update(
                 f"relaxing: step {optimiser.nsteps} of at most {steps}, "
                 f"fmax {largest:.1e} of {fmax:.1e} eV/Å, energy {energy:.6f} eV"
@@ -191,7 +204,11 @@ def told_unrelaxed(count: int, what: str) -> str:
 
 
 def _largest_force(atoms: Atoms) -> float:
-    return float(np.linalg.norm(atoms.get_forces(), axis=1).max())
+    return _longest(atoms.get_forces())
+
+
+def _longest(vectors: np.ndarray) -> float:
+    return float(np.linalg.norm(vectors, axis=1).max())
 
 
 def _check(atoms: Atoms, calc: Any, fmax: float, cell: bool, steps: int, symmetry: bool) -> None:

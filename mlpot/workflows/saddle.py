@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .relaxation import relax_and_report
 from .saddle_result import FLAT, Saddle, output_paths
 from .saddle_search import Search, Surface, lowest_beside
 from .stopping import Stopped
+from .superposition import superpose
 
 #: How far from the saddle point (Angstrom, of all atoms) the ways down begin.
 _DOWNHILL = 0.15
@@ -26,6 +28,8 @@ _DOWNHILL = 0.15
 _KICK, _KICKS = 0.1, 3
 #: The minima are relaxed no further: their energies are then right to far below 1 meV.
 _MINIMUM_FMAX = 2e-3
+#: A minimum in which an atom is farther (Angstrom) from where it was at the start is another one.
+_ELSEWHERE = 0.5
 
 
 def saddle(
@@ -91,6 +95,7 @@ def saddle(
     moving = atoms.copy()
     moving.calc = calc
     second = sides = None
+    unrelaxed = 0
     with SignalWatch() as watch:
         search = Search(Surface(moving, method == "hessian"), way, max_step, seed)
         history = _climb(search, fmax, steps, seed, console, watch)
@@ -98,10 +103,12 @@ def saddle(
         if stopped is None:
             second, _ = _second_mode(search, seed)
             try:
-                sides = _ways_down(search, atoms, calc, fmax, console) if connect else None
+                if connect:
+                    sides, unrelaxed = _ways_down(search, atoms, calc, fmax, console)
             except Stopped as stop:
                 stopped = stop.number
     result = Saddle.make(search, history, second, sides, _done(search, fmax), method)
+    result = replace(result, unrelaxed=unrelaxed)
     console.print(f"{result}.", highlight=False)
     if out is not None:
         result.write(out, name, plot, overwrite)
@@ -171,9 +178,12 @@ def _second_mode(search: Search, seed: int) -> tuple[float, np.ndarray]:
 
 def _ways_down(
     search: Search, origin: Atoms, calc: Any, fmax: float, console: Console
-) -> list[Atoms]:
-    """The two minima, the one nearer to the structure that the search began from first."""
-    ends = []
+) -> tuple[list[Atoms], int]:
+    """The two minima, the one nearer to the structure that the search began from first.
+
+    And how many of them were not reached.
+    """
+    ends, unrelaxed = [], 0
     for sign in (1.0, -1.0):
         start = search.surface.atoms.copy()
         start.positions += sign * _DOWNHILL * search.point.mode.reshape(-1, 3)
@@ -182,9 +192,24 @@ def _ways_down(
         )
         if not report.converged:
             console.print(f"A way down is {report}.", highlight=False)
+        unrelaxed += not report.converged
         ends.append(moved)
-    distances = [np.linalg.norm(end.positions - origin.positions) for end in ends]
-    return ends if distances[0] <= distances[1] else ends[::-1]
+    moves = [_apart(end, origin) for end in ends]
+    if min(moves) > _ELSEWHERE:
+        console.print(
+            f"Neither minimum is where the search began: the nearer one is {min(moves):.2f} Å away "
+            "(the atom that moved most).",
+            highlight=False,
+        )
+    return (ends if moves[0] <= moves[1] else ends[::-1]), unrelaxed
+
+
+def _apart(end: Atoms, origin: Atoms) -> float:
+    """How far the atom is that moved most, rigid motions of molecules and shifts apart."""
+    moved = end.copy()
+    if not moved.constraints:
+        superpose(moved, origin)
+    return float(np.linalg.norm(moved.positions - origin.positions, axis=1).max())
 
 
 def _check(

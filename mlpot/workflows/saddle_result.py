@@ -39,6 +39,7 @@ class Saddle:
         evaluations: energies with forces of the search.
         products: products of the Hessian with vectors.
         method: "hessian" or "displacements".
+        unrelaxed: how many of the two minima did not reach fmax, so that barriers are too low.
     """
 
     atoms: Atoms
@@ -53,6 +54,7 @@ class Saddle:
     evaluations: int
     products: int
     method: str
+    unrelaxed: int = 0
 
     @classmethod
     def make(
@@ -106,6 +108,7 @@ class Saddle:
         barriers = ""
         if self.barriers is not None:
             barriers = f"; barriers {self.barriers[0]:.4f} eV and {self.barriers[1]:.4f} eV"
+            barriers += f" ({self.unrelaxed} of the minima NOT RELAXED)" if self.unrelaxed else ""
         return (
             f"{state}{order} after {self.steps} steps (fmax {self.fmax:.1e} eV/Å, curvatures "
             f"{self.curvature:+.3f} and {'?' if second is None else f'{second:+.3f}'} eV/Å²)"
@@ -156,6 +159,7 @@ class Saddle:
             "first_order": self.first_order,
             "energy_eV": self.energy,
             "barriers_eV": self.barriers,
+            "unrelaxed_minima": self.unrelaxed,
             "fmax_eV_per_angstrom": self.fmax,
             "curvature_eV_per_angstrom2": self.curvature,
             "second_curvature_eV_per_angstrom2": self.second_curvature,
@@ -193,6 +197,7 @@ def _draw(result: Saddle, path: Path, title: str) -> None:
     what = f"{title}: {result.energy - energies[0]:+.3f} eV above the start"
     if result.barriers is not None:
         what = f"{title}: barriers {result.barriers[0]:.3f} and {result.barriers[1]:.3f} eV"
+        what += ", minima not relaxed" if result.unrelaxed else ""
     upper.set_title(what if result.converged else f"{what}, not converged")
     lower.plot(steps, curvatures, "o-", color="#b03030", markersize=4)
     lower.axhline(0.0, color="#888888", linewidth=0.8, linestyle="--")

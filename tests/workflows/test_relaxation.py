@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ase.build import bulk, molecule
@@ -9,8 +11,10 @@ from ase.calculators.emt import EMT
 from rich.console import Console
 
 from mlpot import workflows
+from mlpot.calculators import MLPotCalculator
 
 QUIET = Console(quiet=True)
+MODELS = Path(__file__).parents[2] / "models"
 
 
 def rattled():
@@ -33,6 +37,24 @@ def test_forces_fall_and_the_input_stays(cell):
     check = relaxed.copy()
     check.calc = EMT()
     assert check.get_potential_energy() == pytest.approx(relaxed.get_potential_energy())
+
+
+def test_a_start_near_a_saddle_does_not_stall():
+    """Downhill from between two sites, where the optimiser's curvatures run away if kept."""
+    calc = MLPotCalculator(MODELS / "molybdenum.safetensors", dtype="float64")
+    crystal = bulk("Mo", a=3.16, cubic=True) * 3
+    near = int(np.argsort(crystal.get_distances(0, range(len(crystal)), mic=True))[1])
+    start = crystal.copy()
+    start.positions[near] = 0.5 * (crystal.positions[near] + crystal.positions[0])
+    del start[0]
+    ends = []
+    for sign in (0.08, -0.08):
+        moved = start.copy()
+        moved.positions[near - 1] += sign * np.array([1.0, 1.0, 1.0])
+        found, report = workflows.relax_and_report(moved, calc, 2e-3, console=QUIET)
+        assert report.converged and report.steps < 150
+        ends.append(found.get_potential_energy())
+    assert ends[0] == pytest.approx(ends[1], abs=1e-3)
 
 
 def test_symmetry_is_kept():

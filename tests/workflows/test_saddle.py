@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import zlib
@@ -97,6 +98,25 @@ def test_noise_of_energies_does_not_stop_a_search():
     fmax, distance = min(reached)
     assert fmax < 1e-3
     assert abs(distance - NoisyDoubleWell.centre) < 1e-4
+
+
+def test_minima_that_are_elsewhere_or_not_reached_are_told(monkeypatch, tmp_path):
+    module = importlib.import_module("mlpot.workflows.saddle")  # its function hides it
+    atoms = Atoms("Ar2", [[0, 0, 0], [0, 0, 1.65]])
+    said = Console(record=True, width=200, file=io.StringIO())
+    monkeypatch.setattr(module, "_ELSEWHERE", 0.01)
+    found = workflows.saddle(atoms, DoubleWell(), console=said)
+    assert found.unrelaxed == 0 and "NOT RELAXED" not in str(found)
+    assert "the nearer one is 0.03 Å away" in said.export_text()  # 0.05 Å, half by each atom
+    whole = module.relax_and_report
+
+    def short(atoms, calc, fmax, cell, steps, symmetry, console):
+        return whole(atoms, calc, fmax, cell, 1, symmetry, console)
+
+    monkeypatch.setattr(module, "relax_and_report", short)
+    found = workflows.saddle(atoms, DoubleWell(), console=QUIET, out=tmp_path)
+    assert found.unrelaxed == 2 and "(2 of the minima NOT RELAXED)" in str(found)
+    assert json.loads((tmp_path / "saddle-saddle.json").read_text())["unrelaxed_minima"] == 2
 
 
 @pytest.mark.parametrize("distance", [1.75, 2.3])
