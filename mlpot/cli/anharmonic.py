@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .outputs import NameOfStruct, Overwrite, Plot
 from .relaxing import Steps
 from .stopping import stopping
 from .triples import integers
@@ -29,13 +30,9 @@ def anharmonic(
     steps: Steps = 500,
     chunk: Annotated[int, typer.Option(help="Products at a time; memory grows with it.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("anharmonic"),
-    name: Annotated[
-        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
-    ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    name: NameOfStruct = None,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Third-order force constants in float64 by exact derivatives, for small supercells.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .outputs import Overwrite, Plot
+
 
 def bench(
     model: Annotated[str, typer.Option(help="Model, e.g. best.safetensors.")],
@@ -29,10 +31,8 @@ def bench(
     name: Annotated[
         str | None, typer.Option(help="What file names begin with; the formula by default.")
     ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Time energy and forces, and Hessian-vector products, for systems of several sizes.
 

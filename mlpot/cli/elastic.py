@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .outputs import NameOfStruct, Overwrite, Plot
 from .relaxing import Steps
 from .stopping import stopping
 
@@ -24,13 +25,9 @@ def elastic(
     fmax: Annotated[float, typer.Option(help="How far that goes, eV/Å.")] = 1e-4,
     steps: Steps = 500,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("elastic"),
-    name: Annotated[
-        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
-    ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    name: NameOfStruct = None,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compute elastic constants with clamped and relaxed ions, in float64.
 

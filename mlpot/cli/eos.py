@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .outputs import NameOfStruct, Overwrite, Plot
 from .relaxing import Steps
 from .stopping import stopping
 
@@ -24,13 +25,9 @@ def eos(
     steps: Steps = 500,
     d3: Functional = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("eos"),
-    name: Annotated[
-        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
-    ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    name: NameOfStruct = None,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Fit the Birch-Murnaghan equation of state of a crystal.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .outputs import Overwrite
+
 
 def export(
     model: Annotated[Path, typer.Argument(help="Model file, or name of a fetched published one.")],
@@ -21,9 +23,7 @@ def export(
         Path | None,
         typer.Option(help="Structure to size it for: its atoms, and a fifth more edges."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Export energy, forces and virial as a function of fixed shapes.
 

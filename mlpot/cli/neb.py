@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .dispersion import Functional, potential_of
+from .outputs import Overwrite, Plot
 from .stopping import stopping
 
 
@@ -28,10 +29,8 @@ def neb(
     d3: Functional = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("neb"),
     name: Annotated[str, typer.Option(help="What file names begin with.")] = "neb",
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Find the minimum-energy path and its barrier; all images are computed together.
 

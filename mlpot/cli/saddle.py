@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .outputs import NameOfStruct, Overwrite, Plot
 from .stopping import command, leave
 
 
@@ -25,13 +26,9 @@ def saddle(
     ] = True,
     seed: Annotated[int, typer.Option(help="Of the search for the softest mode.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("saddle"),
-    name: Annotated[
-        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
-    ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    name: NameOfStruct = None,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Find a saddle point from one structure, with exact second derivatives in float64.
 

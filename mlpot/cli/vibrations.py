@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .outputs import NameOfStruct, Overwrite, Plot
 from .relaxing import Steps
 from .stopping import stopping
 
@@ -30,13 +31,9 @@ def vibrations(
     ] = 1,
     spin: Annotated[float, typer.Option(help="Total electronic spin: 0, 0.5, 1, ...")] = 0.0,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("vibrations"),
-    name: Annotated[
-        str | None, typer.Option(help="What file names begin with; that of STRUCT by default.")
-    ] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw the picture.")] = True,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files where they exist.")
-    ] = False,
+    name: NameOfStruct = None,
+    plot: Plot = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compute the vibrations of a molecule from its Hessian, in float64.
 

@@ -13,6 +13,7 @@ from ase.io import read, write
 from ase.io.trajectory import TrajectoryReader, TrajectoryWriter
 from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
+from jaxtyping import Bool
 
 from mlpot.files import temporary_beside
 
@@ -127,6 +128,24 @@ class TrajectoryFile:
             self._binary.close()
 
 
+def fixed_atoms(atoms: Atoms, refusal: str) -> Bool[np.ndarray, " n_atoms"]:
+    """Which atoms ``FixAtoms`` holds.
+
+    Args:
+        atoms: with constraints or without.
+        refusal: what is said of another constraint, whose name takes the place of {}.
+
+    Raises:
+        ValueError: a constraint other than FixAtoms.
+    """
+    fixed = np.zeros(len(atoms), dtype=bool)
+    for constraint in atoms.constraints:
+        if not isinstance(constraint, FixAtoms):
+            raise ValueError(refusal.format(type(constraint).__name__))
+        fixed[constraint.get_indices()] = True
+    return fixed
+
+
 def to_structure(atoms: Atoms) -> Structure:
     """Atoms as arrays; rows of the cell along open directions are set to zero.
 
@@ -134,14 +153,11 @@ def to_structure(atoms: Atoms) -> Structure:
         ValueError: a constraint other than FixAtoms.
     """
     pbc = np.array(atoms.pbc)
-    fixed = np.zeros(len(atoms), bool)
-    for constraint in atoms.constraints:
-        if not isinstance(constraint, FixAtoms):
-            raise ValueError(
-                f"the structure has the constraint {type(constraint).__name__}, which molecular "
-                "dynamics here does not know: use FixAtoms, or remove it from the structure"
-            )
-        fixed[constraint.get_indices()] = True
+    fixed = fixed_atoms(
+        atoms,
+        "the structure has the constraint {}, which molecular dynamics here does not know: use "
+        "FixAtoms, or remove it from the structure",
+    )
     with np.errstate(divide="ignore", invalid="ignore"):  # masses are looked at by `System`
         velocities = atoms.get_velocities()
     return Structure(

@@ -10,13 +10,13 @@ import mlx.core as mx
 import numpy as np
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
-from ase.constraints import FixAtoms
 from rich.console import Console
 
 from mlpot._signals import SignalWatch
 from mlpot.calculators import MLPotCalculator
 from mlpot.graph import StructureError, neighbor_list
 from mlpot.md import State, System, fire, initial_state
+from mlpot.md.ase_bridge import fixed_atoms
 from mlpot.md.engine import Engine, make_pairs
 from mlpot.models import Potential
 
@@ -220,12 +220,4 @@ class _Batch:
 
 
 def _fixed_atoms(atoms: Atoms) -> np.ndarray:
-    fixed = np.zeros(len(atoms), dtype=bool)
-    for constraint in atoms.constraints:
-        if not isinstance(constraint, FixAtoms):
-            raise ValueError(
-                f"a batch keeps FixAtoms only, not {type(constraint).__name__}: relax this "
-                "structure alone"
-            )
-        fixed[constraint.get_indices()] = True
-    return fixed
+    return fixed_atoms(atoms, "a batch keeps FixAtoms only, not {}: relax this structure alone")

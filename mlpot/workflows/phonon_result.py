@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from ase import Atoms
@@ -156,25 +156,20 @@ class Phonons:
                 p2s_map=self.phonopy.primitive.p2s_map,
                 physical_unit="eV/angstrom^2",
             )
-        thermal = self.thermal_properties()
-        with atomic_write(paths["thermal"], "w") as file:
-            thermal.write_csv(file)
         write_pictures(paths, lambda path: draw(self.phonopy, path, name))
-        if plot:
-            with temporary_beside(paths["thermal_png"]) as temporary:
-                draw_thermal(thermal, temporary, name)
-        if self.grueneisen is not None:
-            with atomic_write(paths["grueneisen"], "w") as file:
-                self.grueneisen.write_csv(file)
+        tables: list[tuple[str, Any, Callable[[Any, Path, str], None]]] = [
+            ("thermal", self.thermal_properties(), draw_thermal),
+            ("grueneisen", self.grueneisen, draw_grueneisen),
+            ("velocities", self.velocities, draw_group_velocities),
+        ]
+        for key, table, draw_table in tables:
+            if table is None:
+                continue
+            with atomic_write(paths[key], "w") as file:
+                table.write_csv(file)
             if plot:
-                with temporary_beside(paths["grueneisen_png"]) as temporary:
-                    draw_grueneisen(self.grueneisen, temporary, name)
-        if self.velocities is not None:
-            with atomic_write(paths["velocities"], "w") as file:
-                self.velocities.write_csv(file)
-            if plot:
-                with temporary_beside(paths["velocities_png"]) as temporary:
-                    draw_group_velocities(self.velocities, temporary, name)
+                with temporary_beside(paths[f"{key}_png"]) as temporary:
+                    draw_table(table, temporary, name)
         if "structure" in paths:
             write_structure(paths["structure"], self.atoms, overwrite)
         self.files.update(paths)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from ase import Atoms
@@ -26,13 +25,11 @@ def with_exact_radial(calc: MLPotCalculator) -> MLPotCalculator:
     Third derivatives of tabulated energies jump at the knots. The given calculator and its
     potentials stay as they are.
     """
-    members = []
-    for member in calc.members:
-        twin = copy.deepcopy(member)
-        if hasattr(twin, "network"):  # others have no tables
-            twin.network.radial_strategy = "exact"
-        members.append(twin)
-    return MLPotCalculator(members, calc.dtype, calc.skin)
+    twin = MLPotCalculator(calc.members, calc.dtype, calc.skin)  # of copies
+    for member in twin.members:
+        if hasattr(member, "network"):  # others have no tables
+            member.network.radial_strategy = "exact"
+    return twin
 
 
 def has_second_derivatives(calc: Any) -> bool:

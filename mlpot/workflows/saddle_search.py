@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from ase import Atoms
-from ase.constraints import FixAtoms
+
+from mlpot.md.ase_bridge import fixed_atoms
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -47,13 +48,7 @@ class Surface:
 
     def __init__(self, atoms: Atoms, exact: bool) -> None:
         self.atoms, self._exact = atoms, exact
-        self._free = np.ones(len(atoms), dtype=bool)
-        for constraint in atoms.constraints:
-            if not isinstance(constraint, FixAtoms):
-                raise ValueError(
-                    f"a saddle search keeps FixAtoms only, not {type(constraint).__name__}"
-                )
-            self._free[constraint.get_indices()] = False
+        self._free = ~fixed_atoms(atoms, "a saddle search keeps FixAtoms only, not {}")
         if not self._free.any():
             raise ValueError("all atoms are fixed: there is nothing to move")
         self.products = self.evaluations = 0
