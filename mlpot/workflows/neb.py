@@ -23,7 +23,7 @@ from .outputs import check_outputs
 from .precision import check_elements
 from .relaxation import relax_and_report
 from .stopping import Stopped
-from .superposition import shortest, superpose, unwrap
+from .superposition import largest_move, shortest, superpose, unwrap
 
 #: Structures whose atoms lie within this (Angstrom) are the same.
 _SAME = 1e-3
@@ -232,13 +232,7 @@ def _check(initial: Atoms, final: Atoms, calc: Any, images: int, fmax: float, st
 
 def _check_apart(first: Atoms, last: Atoms, least: float, what: str) -> None:
     """Refuse two ends without a way between them, but for a shift or rotation of all atoms."""
-    moved = last.copy()
-    if first.constraints:
-        unwrap(moved, first)
-    else:
-        superpose(moved, first)
-    shifts = moved.positions - first.positions
-    largest = float(np.linalg.norm(shifts, axis=1).max())
+    largest = largest_move(last, first)
     if largest < least:
         raise ValueError(
             f"the first and the last structure {what} (no atom moves by more than {largest:.1e} "

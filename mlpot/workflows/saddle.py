@@ -19,7 +19,7 @@ from .relaxation import relax_and_report
 from .saddle_result import FLAT, Saddle, output_paths
 from .saddle_search import Search, Surface, lowest_beside
 from .stopping import Stopped
-from .superposition import superpose
+from .superposition import largest_move
 
 #: How far from the saddle point (Angstrom, of all atoms) the ways down begin.
 _DOWNHILL = 0.15
@@ -194,7 +194,7 @@ def _ways_down(
             console.print(f"A way down is {report}.", highlight=False)
         unrelaxed += not report.converged
         ends.append(moved)
-    moves = [_apart(end, origin) for end in ends]
+    moves = [largest_move(end, origin) for end in ends]
     if min(moves) > _ELSEWHERE:
         console.print(
             f"Neither minimum is where the search began: the nearer one is {min(moves):.2f} Å away "
@@ -202,14 +202,6 @@ def _ways_down(
             highlight=False,
         )
     return (ends if moves[0] <= moves[1] else ends[::-1]), unrelaxed
-
-
-def _apart(end: Atoms, origin: Atoms) -> float:
-    """How far the atom is that moved most, rigid motions of molecules and shifts apart."""
-    moved = end.copy()
-    if not moved.constraints:
-        superpose(moved, origin)
-    return float(np.linalg.norm(moved.positions - origin.positions, axis=1).max())
 
 
 def _check(

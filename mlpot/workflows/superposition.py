@@ -47,6 +47,16 @@ def unwrap(atoms: Atoms, target: Atoms) -> None:
     atoms.positions = target.positions + shortest(atoms.positions - target.positions, target)
 
 
+def largest_move(atoms: Atoms, target: Atoms) -> float:
+    """How far the atom is from its place in another structure that moved most, Angstrom.
+
+    Motions of all atoms together do not count, where nothing is constrained.
+    """
+    moved = atoms.copy()
+    (unwrap if target.constraints else superpose)(moved, target)
+    return float(np.linalg.norm(moved.positions - target.positions, axis=1).max())
+
+
 def shortest(
     vectors: Float64[np.ndarray, "n_atoms 3"], atoms: Atoms
 ) -> Float64[np.ndarray, "n_atoms 3"]:
