@@ -50,7 +50,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def unmeasured_kernels(monkeypatch):
-    """Kernels that no GPU has run yet are taken; what is not emulated runs on the CPU."""
+    """Kernels that no Mac has run yet are taken; what is not emulated runs on the CPU."""
     import mlx.core as mx  # not before the variables above
 
     monkeypatch.setenv("MLPOT_UNMEASURED_KERNELS", "1")

@@ -8,6 +8,7 @@ import pytest
 from emulated_gpu import emulated_gpu
 
 from mlpot import graph
+from mlpot.kernels import gpu as gpu_kernels
 
 pytestmark = [pytest.mark.emulated, pytest.mark.usefixtures("unmeasured_kernels")]
 
@@ -46,7 +47,15 @@ def test_excess_of_atoms_and_cells(step, strain):
     np.testing.assert_allclose(found, excesses(step, strain, mx.float64), atol=1e-5)
 
 
-def test_plain_mlx_until_a_gpu_has_run_it(monkeypatch):
+def test_measured_on_nvidia_only(monkeypatch):
+    monkeypatch.delenv("MLPOT_UNMEASURED_KERNELS")
+    monkeypatch.setattr("mlpot.kernels.gpu.refusals.running_dialect", lambda: "cuda")
+    assert gpu_kernels.unmeasured() is None
+    monkeypatch.setattr("mlpot.kernels.gpu.refusals.running_dialect", lambda: "metal")
+    assert "Mac" in str(gpu_kernels.unmeasured())
+
+
+def test_plain_mlx_until_a_mac_has_run_it(monkeypatch):
     monkeypatch.delenv("MLPOT_UNMEASURED_KERNELS")
     with emulated_gpu() as gpu:
         found = excesses(0.1, 0.01)
