@@ -111,10 +111,13 @@ class Run:
 
 
 def find(name: str, data: Path) -> Path:
-    """A data file by its name in a configuration, compressed or not, in any folder below."""
+    """A data file by its name in a configuration, compressed or not, in any folder below.
+
+    A folder in the name counts: files of other data sets may have the same name.
+    """
     names = (name, f"{name}.gz")
     found = [data / n for n in names if (data / n).is_file()]
-    found += sorted(path for n in names for path in data.rglob(Path(n).name))
+    found += sorted(path for n in names for path in data.rglob(n))
     if not found:
         raise SystemExit(f"{name} is not below {data}: give the folder of the data with --data")
     if len(found) > 1 and (data / name) not in found and (data / names[1]) not in found:

@@ -60,12 +60,22 @@ def combine(
         energy=energies.mean(axis=0),
         forces=[of_frame.mean(axis=0) for of_frame in forces],
         stress=np.mean(stresses, axis=0) if len(stresses) == len(members) else None,
+        hvps=_mean_products([one.hvps for one in members if one.hvps is not None]),
     )
     spread = Disagreement(
         energy=energies.std(axis=0) / sizes,
         forces=[np.sqrt(of_frame.var(axis=0).sum(axis=1)) for of_frame in forces],
     )
     return mean, spread
+
+
+def _mean_products(members: list[list[np.ndarray | None]]) -> list[np.ndarray | None] | None:
+    if not members:
+        return None
+    return [
+        None if of_frame[0] is None else np.mean(of_frame, axis=0)
+        for of_frame in zip(*members, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from mlpot.units import GPA
 if TYPE_CHECKING:
     from mlpot.datasets import Frame
 
+_ASCII = str.maketrans({"Å": "A", "²": "^2", "³": "^3"})
 #: Name of the row over all kinds of frames.
 ALL = "all"
 #: Name of the model that only knows the mean energy.
@@ -28,12 +29,15 @@ class Predictions:
         energy: (n_frames,) total energies, eV.
         forces: of each frame, (n_atoms, 3), eV/Angstrom.
         stress: (n_frames, 3, 3), eV/Angstrom^3; None where none was computed.
+        hvps: of each frame with such labels, (k, n_atoms, 3), the Hessian of the energy times the
+            labels' vectors, eV/Angstrom^2; None for others, and where none was computed.
     """
 
     reference: np.ndarray
     energy: np.ndarray
     forces: list[np.ndarray]
     stress: np.ndarray | None = None
+    hvps: list[np.ndarray | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ QUANTITIES = (
     Quantity("forces", "meV/Å", 1e3),
     Quantity("stress", "meV/Å³", 1e3),
     Quantity("stress_GPa", "GPa", 1 / GPA),
+    Quantity("hvps", "meV/Å²", 1e3),
 )
 
 
@@ -69,7 +74,7 @@ class ErrorRow:
         model: name of the model.
         config_type: kind of the frames, or "all".
         n_frames: number of frames.
-        n_labels: number of labels by quantity (components for forces and stresses).
+        n_labels: number of labels by quantity (components for forces, stresses and HVPs).
         mae: mean absolute errors by quantity, in its unit; only where there are labels.
         rmse: root mean square errors likewise.
     """
@@ -91,7 +96,7 @@ class ErrorRow:
             "frames": self.n_frames,
         }
         for quantity in QUANTITIES:
-            unit = quantity.unit.replace("Å", "A").replace("³", "^3")  # names of columns are ASCII
+            unit = quantity.unit.translate(_ASCII)  # names of columns are
             for kind, values in (("mae", self.mae), ("rmse", self.rmse)):
                 row[f"{quantity.name}_{kind} [{unit}]"] = values.get(quantity.name)
         return row
@@ -106,7 +111,7 @@ def mean_only(frames: Sequence[Frame], reference: np.ndarray) -> Predictions:
 
     Returns:
         Energies ``reference + n_atoms * mean``, the mean that of ``(energy - reference) / n_atoms``
-        over frames with energies; forces and stresses zero.
+        over frames with energies; forces, stresses and Hessian-vector products zero.
     """
     n_atoms = np.array([frame.n_atoms for frame in frames])
     per_atom = [
@@ -120,6 +125,7 @@ def mean_only(frames: Sequence[Frame], reference: np.ndarray) -> Predictions:
         energy=reference + n_atoms * mean,
         forces=[np.zeros((n, 3)) for n in n_atoms],
         stress=np.zeros((len(frames), 3, 3)),
+        hvps=[None if frame.hvps is None else np.zeros_like(frame.hvps) for frame in frames],
     )
 
 
@@ -156,6 +162,9 @@ def _frame_errors(frame: Frame, predictions: Predictions, index: int) -> dict[st
     if frame.stress is not None and predictions.stress is not None:
         error = predictions.stress[index] - frame.stress
         errors["stress"] = errors["stress_GPa"] = error.ravel()
+    products = None if predictions.hvps is None else predictions.hvps[index]
+    if frame.hvps is not None and products is not None:
+        errors["hvps"] = (products - frame.hvps).ravel()
     return errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
@@ -16,6 +17,7 @@ from .errors import MEAN_ONLY, ErrorRow, Predictions, error_rows, mean_only
 
 if TYPE_CHECKING:
     from mlpot.datasets import Frame
+    from mlpot.graph import Graph
     from mlpot.models import Potential
 
 
@@ -25,11 +27,12 @@ def predict(
     batch_size: int = 8,
     progress: Callable[[int], None] | None = None,
 ) -> Predictions:
-    """Energies, forces and, where there are stress labels, stresses.
+    """Energies, forces and, where there are such labels, stresses and Hessian-vector products.
 
     Args:
         potential: the model.
-        frames: structures; their labels only decide whether stresses are computed.
+        frames: structures; their labels decide whether stresses and, for which vectors, products
+            are computed.
         batch_size: frames computed at once.
         progress: called with the number of frames done.
 
@@ -48,6 +51,7 @@ def predict(
         energy=np.empty(len(frames)),
         forces=[],
         stress=np.zeros((len(frames), 3, 3)) if stress else None,
+        hvps=[] if any(frame.hvps is not None for frame in frames) else None,
     )
 
     batches = datasets.Batches(
@@ -73,10 +77,29 @@ def predict(
         said.forces += np.split(forces, ends[:-1])
         if said.stress is not None:
             said.stress[rows] = np.array(result.stress)
+        if said.hvps is not None:
+            said.hvps += _products(potential, graph, part)
         done += len(part)
         if progress is not None:
             progress(done)
     return said
+
+
+def _products(
+    potential: Potential, graph: Graph, frames: Sequence[Frame]
+) -> list[np.ndarray | None]:
+    """Hessian-vector products of the frames of a batch for all vectors of their labels."""
+    known = [0 if frame.hvp_vectors is None else len(frame.hvp_vectors) for frame in frames]
+    ends = np.cumsum([0, *(frame.n_atoms for frame in frames)])
+    atoms = [slice(first, last) for first, last in pairwise(ends)]
+    if not any(known):
+        return [None] * len(frames)
+    vectors = np.zeros((max(known), ends[-1], 3))  # frames of a batch do not touch each other
+    for frame, own, n in zip(frames, atoms, known, strict=True):
+        if n:
+            vectors[:n, own] = frame.hvp_vectors
+    found = derivatives.hvps(potential, graph, vectors)
+    return [found[:n, own] if n else None for own, n in zip(atoms, known, strict=True)]
 
 
 def predict_all(
@@ -119,7 +142,7 @@ def compare(
     """
     if not any(_labelled(frame) for frame in frames):
         raise ValueError(
-            f"no frame of {set_name} has an energy, forces or a stress: "
+            f"no frame of {set_name} has an energy, forces, a stress or products: "
             "name their keys (energy_key, forces_key, ...)"
         )
     baseline = mean_only(frames, said.reference)
@@ -130,4 +153,5 @@ def compare(
 
 
 def _labelled(frame: Frame) -> bool:
-    return any(label is not None for label in (frame.energy, frame.forces, frame.stress))
+    labels = (frame.energy, frame.forces, frame.stress, frame.hvps)
+    return any(label is not None for label in labels)

@@ -16,7 +16,7 @@ _SPECIAL = {
     "^": r"\textasciicircum{}",
     **{mark: "\\" + mark for mark in "&%$#_{}"},
 }
-_UNITS = {"meV/Å": r"meV/\AA", "meV/Å³": r"meV/\AA$^3$"}
+_UNITS = {"meV/Å": r"meV/\AA", "meV/Å²": r"meV/\AA$^2$", "meV/Å³": r"meV/\AA$^3$"}
 
 
 def escape(text: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TITLE = "errors: mean absolute / root mean square"
 
-_SHOWN = tuple(q for q in QUANTITIES if q.name in ("energy", "forces", "stress_GPa"))
+_SHOWN = tuple(q for q in QUANTITIES if q.name in ("energy", "forces", "stress_GPa", "hvps"))
 
 
 def format_number(value: float | None) -> str:
