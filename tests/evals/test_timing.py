@@ -107,6 +107,18 @@ def test_who_is_absent_is_listed(tmp_path):
     assert status == absent | {"mlpot-kernels": "ok"}
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "same"),
+    [(0.95, 1.05, True), (0.85, 1.05, True), (1.05, 1.3, True), (0.85, 1.2, None),
+     (0.5, 0.89, False), (1.11, 2.0, False)],
+)  # fmt: skip
+def test_times_of_the_control(low, high, same):
+    assert control.same_time(low, high) is same
+    entry = {"case": "matrix_product", "backends": [], "same_bits": True, "same_time": same}
+    assert control.passed(entry)
+    assert ("noisy" in control.verdict(entry)) == (same is None)
+
+
 def test_short_calls_are_repeated_within_a_repeat():
     assert PLAN.calls(0.001) == 10
     assert PLAN.calls(1.0) == 1

@@ -6,6 +6,7 @@ objects, and "links" by copying the library that the other tests use.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import stat
 import subprocess
@@ -239,6 +240,19 @@ def test_the_cache_key_depends_on(what, monkeypatch, tmp_path):
     assert toolchain.fingerprint() != before
     monkeypatch.undo()
     toolchain.fingerprint.cache_clear()
+
+
+def test_the_cache_key_depends_on_the_version_of_mlx(monkeypatch):
+    toolchain.fingerprint.cache_clear()
+    before = toolchain.fingerprint()
+    version = importlib.metadata.version
+    changed = {"mlx": "0.0.1"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda n: changed.get(n) or version(n))
+    toolchain.fingerprint.cache_clear()
+    assert toolchain.fingerprint() != before
+    monkeypatch.undo()
+    toolchain.fingerprint.cache_clear()
+    assert toolchain.fingerprint() == before
     assert toolchain.fingerprint() == before
 
 

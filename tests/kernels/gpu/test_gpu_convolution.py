@@ -15,7 +15,12 @@ from random_convolutions import CASES, random_edges, random_spec
 
 from mlpot import kernels
 from mlpot.kernels import ConvolutionPath, ConvolutionSpec, gpu
-from mlpot.kernels.gpu import convolution_kernels, convolution_plan, lane_sums
+from mlpot.kernels.gpu import (
+    convolution_kernels,
+    convolution_plan,
+    convolution_tasks,
+    lane_sums,
+)
 from mlpot.kernels.gpu.convolution_text import Sizes
 from mlpot.kernels.gpu.generated import GeneratedKernel
 
@@ -47,6 +52,17 @@ def test_vectors_of_channels(targets):
     if len(targets) == 3:
         assert device.kernels == ["convolution_xyw_at_senders"]
     assert all(c.spill_bytes == 0 for c in device.compiled.values())
+
+
+@pytest.mark.parametrize("targets", [("out",), ("x",), ("y", "w"), ("x", "y", "w")], ids="".join)
+def test_one_kind_of_work_after_the_other(monkeypatch, targets):
+    """As where gathered rows leave the cache; several kinds, and nodes that fill no block."""
+    monkeypatch.setattr(convolution_tasks, "CACHED_ELEMENTS", 0)
+    spec = random_spec([(0, 1, 1, 32), (1, 1, 0, 3), (2, 1, 2, 8)], np.random.default_rng(6))
+    sizes = Sizes(spec.dim_x, spec.dim_y, spec.n_weights, spec.dim_out)
+    kernel = convolution_kernels.forward_kernel(spec, sizes, module.FORWARD).kernel
+    assert "alternate = n_nodes <= 0;" in kernel.body("cuda")
+    check(spec, 7, 40, targets)
 
 
 @pytest.mark.parametrize(
