@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import re
 import zlib
 
 import ase.io
@@ -107,7 +108,9 @@ def test_minima_that_are_elsewhere_or_not_reached_are_told(monkeypatch, tmp_path
     monkeypatch.setattr(module, "_ELSEWHERE", 0.01)
     found = workflows.saddle(atoms, DoubleWell(), console=said)
     assert found.unrelaxed == 0 and "NOT RELAXED" not in str(found)
-    assert "the nearer one is 0.03 Å away" in said.export_text()  # 0.05 Å, half by each atom
+    told = re.search(r"the nearer one is (\d\.\d\d) Å away", said.export_text())
+    # 0.05 Å, half by each atom; the relaxation ends a little beside that, and figures are rounded.
+    assert told and float(told[1]) in (0.02, 0.03)
     whole = module.relax_and_report
 
     def short(atoms, calc, fmax, cell, steps, symmetry, console):
