@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from benchmark.environment import describe
+from benchmark.environment import this_run
 
 from mlpot.files import atomic_write
 from mlpot.training.run_folder import read_rows
@@ -169,7 +169,7 @@ def main() -> None:
     at_once = arguments.at_once or len(waiting)
     lanes: list[Run | None] = [None] * at_once
     told = 0.0
-    about = describe("python " + " ".join(["evals/accuracy.py", *sys.argv[1:]]))
+    about = this_run()
 
     def keep() -> None:
         with atomic_write(record, "w") as file:

@@ -27,6 +27,7 @@ from unittest import mock
 import mlpot  # isort: skip  (before MLX, so that TF32 is off from the start)
 import mlx.core as mx
 import numpy as np
+from benchmark.environment import this_run
 
 from mlpot import kernels, o3
 from mlpot.kernels import ConvolutionPath, ConvolutionSpec, EdgeIndex, gpu
@@ -239,7 +240,9 @@ def main() -> None:
                     flush=True,
                 )
     if arguments.out:
-        arguments.out.write_text(json.dumps({"copy": speed, "rows": report}, indent=1) + "\n")
+        arguments.out.write_text(
+            json.dumps({"about": this_run(), "copy": speed, "rows": report}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import shutil
 import signal
@@ -25,6 +23,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import yaml
+from benchmark.environment import this_run
 
 CONFIG = {
     "train_file": "frames.h5",
@@ -178,8 +177,7 @@ def main() -> None:
         folder = Path(name)
         write_data(folder, source, 50)
         found = experiment(folder, arguments.kills, arguments.seed)
-    found |= {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    found |= {"mlx": mx.__version__, "seed": arguments.seed}
+    found |= {"about": this_run(), "mlx": mx.__version__, "seed": arguments.seed}
     rows = ",\n  ".join(json.dumps(kill) for kill in found.pop("kills"))
     text = json.dumps(found, indent=1)[:-2] + f',\n "kills": [\n  {rows}\n ]\n}}'
     print(text)

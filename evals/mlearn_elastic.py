@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from ase import Atoms
 from ase.build import bulk
 from ase.stress import voigt_6_to_full_3x3_stress
-from benchmark.environment import describe
+from benchmark.environment import this_run
 from rich.console import Console
 
 from mlpot import datasets, workflows
@@ -234,7 +233,7 @@ def main() -> None:
             f"{row['energy_mae_meV_per_atom']:.2f} meV/atom (mean absolute errors)"
         )
     arguments.out.mkdir(parents=True, exist_ok=True)
-    about = describe("python " + " ".join(["evals/mlearn_elastic.py", *sys.argv[1:]]))
+    about = this_run()
     with atomic_write(arguments.out / "mlearn-elastic.json", "w") as file:
         json.dump({"about": about, "rows": rows}, file, indent=1)
         file.write("\n")

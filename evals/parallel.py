@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import platform
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import time
 from pathlib import Path
 
 import yaml
+from benchmark.environment import this_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -92,7 +92,7 @@ def main() -> None:
     import mlx.core as mx
 
     result = {
-        "machine": platform.processor() or platform.machine(),
+        "about": this_run(),
         "mlx": mx.__version__,
         "processes": given.processes,
         "backend": given.backend,

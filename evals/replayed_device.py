@@ -18,6 +18,7 @@ from collections.abc import Callable
 import mlpot  # isort: skip  (before MLX, so that TF32 is off from the start)
 import mlx.core as mx
 import numpy as np
+from benchmark.environment import this_run
 from mlx.utils import tree_map
 
 from mlpot import graph, models
@@ -111,7 +112,7 @@ def main() -> None:
                 )
                 print(rows[-1], flush=True)
     if arguments.out:
-        about = {"mlpot": mlpot.__version__, "device": str(mx.default_device())}
+        about = this_run() | {"mlpot": mlpot.__version__, "device": str(mx.default_device())}
         with open(arguments.out, "w") as file:
             json.dump({"about": about, "rows": rows}, file, indent=1)
 

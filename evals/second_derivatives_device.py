@@ -20,6 +20,7 @@ import mlpot  # isort: skip  (before MLX, so that TF32 is off from the start)
 import mlx.core as mx
 import numpy as np
 from ase.build import bulk
+from benchmark.environment import this_run
 
 from mlpot import derivatives
 from mlpot.calculators import MLPotCalculator
@@ -88,7 +89,7 @@ def main() -> None:
             rows.append(row(model, repeat, arguments.seconds))
             print(json.dumps(rows[-1]), flush=True)
     if arguments.out:
-        about = {"mlpot": mlpot.__version__, "device": str(mx.default_device())}
+        about = this_run() | {"mlpot": mlpot.__version__, "device": str(mx.default_device())}
         with open(arguments.out, "w") as file:
             json.dump({"about": about, "rows": rows}, file, indent=1)
 

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmark.environment import this_run
 
 N_ATOMS = 9
 
@@ -95,7 +96,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(given.store or Path(folder) / "store.h5")
-        result: dict = {}
+        result: dict = {"about": this_run()}
         if not path.exists():
             began = time.perf_counter()
             write_hdf5(path, frames(given.frames), neighbors=given.neighbors)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import mlpot  # isort: skip  (before MLX, so that TF32 is off from the start)
 import mlx.core as mx
 import numpy as np
-from benchmark.environment import describe
+from benchmark.environment import this_run
 
 from mlpot import datasets
 from mlpot.config import validate
@@ -113,7 +112,7 @@ def main() -> None:
     found = measure(given)
     print(json.dumps(found, indent=1))
     if given.out:
-        about = describe("python " + " ".join(["evals/training_step.py", *sys.argv[1:]]))
+        about = this_run()
         with atomic_write(given.out, "w") as file:
             json.dump({"about": about, "rows": [found]}, file, indent=1)
 

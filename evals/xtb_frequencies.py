@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from ase import Atoms
-from benchmark.environment import describe
+from benchmark.environment import this_run
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -101,7 +100,7 @@ def main() -> None:
             f"distances within {row['bond_lengths_angstrom']:.4f} Angstrom"
         )
     arguments.out.mkdir(parents=True, exist_ok=True)
-    about = describe("python " + " ".join(["evals/xtb_frequencies.py", *sys.argv[1:]]))
+    about = this_run()
     with atomic_write(arguments.out / "xtb-frequencies.json", "w") as file:
         json.dump({"about": about, "rows": rows}, file, indent=1)
         file.write("\n")

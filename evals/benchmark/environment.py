@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 
@@ -22,6 +24,12 @@ def describe(command: str) -> dict:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
+
+
+def this_run() -> dict:
+    """Machine, date and the command line of the script that runs."""
+    path = Path(sys.argv[0])
+    return describe("python " + shlex.join([f"{path.parent.name}/{path.name}", *sys.argv[1:]]))
 
 
 def busy(environment: dict) -> str:

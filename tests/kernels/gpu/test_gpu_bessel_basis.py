@@ -104,3 +104,11 @@ def test_float64_is_plain_mlx():
     with mx.stream(mx.cpu):
         found = kernels.bessel_basis(kernels.BesselSpec(CUTOFF, N, P), x, plain)
         assert np.array_equal(np.array(found), np.array(plain(x)))
+
+
+@pytest.mark.parametrize(("order", "refused"), [(gpu.LARGEST_ORDER, False), (4, True)])
+def test_orders_beyond_the_largest_are_refused(order, refused):
+    with emulated_gpu():
+        told = gpu.bessel_refusal(order, mx.ones((3,)))
+    assert (told is not None) == refused
+    assert not refused or "derivatives of order 4 (the kernels end at 3)" in str(told)

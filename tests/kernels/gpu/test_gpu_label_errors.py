@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from emulated_gpu import assert_close, emulated_gpu
 
 from mlpot.datasets import Frame, collate
+from mlpot.kernels import gpu
 from mlpot.training import Objective
 from mlpot.training.config_sections import LossSection
 
+module = importlib.import_module("mlpot.kernels.gpu.label_errors")
 pytestmark = pytest.mark.emulated
 
 WEIGHTS = {"energy": 2.0, "forces": 3.0, "stress": 5.0, "hvps": 7.0}
@@ -114,3 +117,12 @@ def test_numbers_of_labels_are_those_of_the_masks():
     assert labels.known is not None
     assert np.array_equal(np.array(objective.counts(labels)), np.array(from_masks))
     assert not np.array(objective.counts(labels.unknown())).any()
+
+
+def test_terms_that_are_too_large(monkeypatch):
+    with emulated_gpu():
+        values, floats = [mx.zeros((4, 3)), mx.zeros((1,))], [mx.zeros((1,))]
+        monkeypatch.setattr(module, "MOST", 12)
+        assert gpu.label_errors_refusal(values, floats) is None
+        monkeypatch.setattr(module, "MOST", 11)
+        assert "12 numbers (the most is 11)" in str(gpu.label_errors_refusal(values, floats))

@@ -197,3 +197,16 @@ def test_other_precisions_stay_with_mlx():
         assert not kernels.takes_adam(a, a)
         assert kernels.takes_adam(random_array((3,)), random_array((3,)))
     assert not kernels.takes_adam(random_array((3,)), random_array((3,)))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "n_arrays", "refused"),
+    [("metal", 7, False), ("metal", 8, True), ("cuda", 121, False), ("cuda", 122, True)],
+)
+def test_muon_for_more_arrays_than_a_kernel_takes(monkeypatch, dialect, n_arrays, refused):
+    """Four pointers an array, one for its only class and two more: 31 on Metal, 487 on CUDA."""
+    monkeypatch.setattr(gpu.muon, "running_dialect", lambda: dialect)
+    pieces = tuple(gpu.Piece(k, 0, 4, 4) for k in range(n_arrays))
+    told = gpu.muon_refusal(gpu.MuonLayout(n_arrays, pieces, 0.95, 0.0))
+    assert (told is not None) == refused
+    assert not refused or told == f"{n_arrays} arrays"
