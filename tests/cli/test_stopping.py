@@ -20,6 +20,14 @@ from mlpot.cli import app
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Python's own handler, also where a shell that started the tests beside itself has none."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def run(capsys, words) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as caught:
         app.main([str(word) for word in words])
