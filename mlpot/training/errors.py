@@ -13,11 +13,12 @@ from mlpot.units import GPA
 if TYPE_CHECKING:
     from mlpot.datasets import Frame
 
-_ASCII = str.maketrans({"Å": "A", "²": "^2", "³": "^3"})
 #: Name of the row over all kinds of frames.
 ALL = "all"
 #: Name of the model that only knows the mean energy.
 MEAN_ONLY = "mean-only"
+#: Units in names of columns.
+_ASCII = str.maketrans({"Å": "A", "²": "^2", "³": "^3"})
 
 
 @dataclass
@@ -96,7 +97,7 @@ class ErrorRow:
             "frames": self.n_frames,
         }
         for quantity in QUANTITIES:
-            unit = quantity.unit.translate(_ASCII)  # names of columns are
+            unit = quantity.unit.translate(_ASCII)
             for kind, values in (("mae", self.mae), ("rmse", self.rmse)):
                 row[f"{quantity.name}_{kind} [{unit}]"] = values.get(quantity.name)
         return row

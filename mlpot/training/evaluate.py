@@ -90,10 +90,10 @@ def _products(
 ) -> list[np.ndarray | None]:
     """Hessian-vector products of the frames of a batch for all vectors of their labels."""
     known = [0 if frame.hvp_vectors is None else len(frame.hvp_vectors) for frame in frames]
-    ends = np.cumsum([0, *(frame.n_atoms for frame in frames)])
-    atoms = [slice(first, last) for first, last in pairwise(ends)]
     if not any(known):
         return [None] * len(frames)
+    ends = np.cumsum([0, *(frame.n_atoms for frame in frames)])
+    atoms = [slice(first, last) for first, last in pairwise(ends)]
     vectors = np.zeros((max(known), ends[-1], 3))  # frames of a batch do not touch each other
     for frame, own, n in zip(frames, atoms, known, strict=True):
         if n:

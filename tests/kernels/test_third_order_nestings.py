@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def test_convolution(backend):
     ends = np.cumsum([np.prod(shape) for shape in shapes])
 
     def of_numbers(numbers):
-        pieces = [numbers[first:last] for first, last in zip([0, *ends], ends, strict=False)]
+        pieces = [numbers[first:last] for first, last in pairwise([0, *ends])]
         arguments = (p.reshape(s) for p, s in zip(pieces, shapes, strict=True))
         return mx.tanh(function(*arguments))  # no polynomial of third degree
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mlx.core as mx
 import yaml
-from morse_frames import isolated_atoms, morse_frames
+from morse_frames import E0, isolated_atoms, morse_frames
 
 from mlpot import datasets
+from mlpot.config import validate
+from mlpot.models import Potential, PotentialConfig
+from mlpot.training import TrainConfig
 
 SMALL = {
     "train_file": "train.h5",
@@ -32,3 +36,14 @@ def write_config(folder: Path, name: str = "config.yaml", **changes) -> Path:
     path = folder / name
     path.write_text(yaml.safe_dump(keys), encoding="utf-8")
     return path
+
+
+def make_potential(model: dict, seed: int = 3) -> Potential:
+    """An untrained potential in float64 for the frames of these runs."""
+    config = validate(SMALL | {"model": model}, TrainConfig, "test")
+    mx.random.seed(seed)
+    potential = Potential(
+        PotentialConfig(numbers=[2, 10], cutoff=4.0, model=config.model, E0s=E0, scale=0.5)
+    )
+    potential.set_dtype(mx.float64)
+    return potential

@@ -6,13 +6,13 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from morse_frames import E0, isolated_atoms, morse_frames
-from training_runs import SMALL, write_config
+from training_runs import SMALL, make_potential, write_config
 
 import mlpot
 from mlpot import datasets, derivatives, graph, training
 from mlpot.config import validate
 from mlpot.datasets import Batches, Frame, StoredFrames, collate
-from mlpot.models import Potential, PotentialConfig
+from mlpot.models import Potential
 from mlpot.training import Objective, TrainConfig, label_hvps, load_config
 from mlpot.training.config_sections import LossSection
 from mlpot.training.objective import COUNT, errors
@@ -20,16 +20,6 @@ from mlpot.training.state import TrainState
 from mlpot.training.step import TrainStep
 
 EXACT = SMALL["model"] | {"radial": "exact"}
-
-
-def make_potential(model: dict, seed: int = 3) -> Potential:
-    config = validate(SMALL | {"model": model}, TrainConfig, "test")
-    mx.random.seed(seed)
-    potential = Potential(
-        PotentialConfig(numbers=[2, 10], cutoff=4.0, model=config.model, E0s=E0, scale=0.5)
-    )
-    potential.set_dtype(mx.float64)
-    return potential
 
 
 def labelled(n_frames: int, k: int = 2, seed: int = 0) -> list[Frame]:

@@ -7,30 +7,17 @@ import csv
 import mlx.core as mx
 import numpy as np
 import pytest
-from morse_frames import E0, morse_frames
-from training_runs import SMALL
+from morse_frames import morse_frames
+from training_runs import SMALL, make_potential
 
 from mlpot import io
 from mlpot.cli import app
-from mlpot.config import validate
 from mlpot.datasets import Frame, write
-from mlpot.models import Potential, PotentialConfig
-from mlpot.training import TrainConfig
 from mlpot.training.errors import error_rows
 from mlpot.training.evaluate import compare, predict, predict_all
 from mlpot.training.tables import error_cells
 
 OFF = 0.05  # eV/Angstrom^2, how far labels are off
-
-
-def make_potential(seed: int = 3) -> Potential:
-    model = validate(SMALL, TrainConfig, "test").model
-    mx.random.seed(seed)
-    potential = Potential(
-        PotentialConfig(numbers=[2, 10], cutoff=4.0, model=model, E0s=E0, scale=0.5)
-    )
-    potential.set_dtype(mx.float64)
-    return potential
 
 
 def differences(potential, frame: Frame, vectors: np.ndarray, h: float = 1e-5) -> np.ndarray:
@@ -46,7 +33,7 @@ def differences(potential, frame: Frame, vectors: np.ndarray, h: float = 1e-5) -
 @pytest.fixture(scope="module")
 def labelled():
     """A potential in float64 and frames with one, no and three products, in crystals too."""
-    potential = make_potential()
+    potential = make_potential(SMALL["model"])
     rng = np.random.default_rng(7)
     frames = morse_frames(3, crystals=True)
     for index, k in ((0, 1), (2, 3)):
@@ -95,7 +82,7 @@ def test_no_labels_no_column(labelled):
 
 def test_committees_have_the_mean(labelled):
     first, frames = labelled
-    members = [first, make_potential(seed=4)]
+    members = [first, make_potential(SMALL["model"], seed=4)]
     mean, _ = predict_all(members, frames)
     each = [predict(one, frames).hvps[2] for one in members]
     assert np.abs(each[0] - each[1]).max() > 1e-3
